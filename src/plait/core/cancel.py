@@ -1,0 +1,105 @@
+"""One tree for every way a turn can be told to stop: Ctrl-C, a timeout, a parent, an interrupt, a close.
+
+Floor: 0. Owns: the stop signal and who hears it; never: what stopping means for a tool or a stream.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+
+
+def _nothing() -> None:
+    """Undo nothing."""
+
+
+class Cancel:
+    """A stop signal that is given once, heard by everybody who asked, and inherited by children.
+
+    Any thread may call any method, a signal handler included (the lock is re-entrant).
+    """
+
+    __slots__ = ("__weakref__", "_calls", "_event", "_lock", "_next", "_reason", "_undo_parent")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._event: threading.Event | None = None
+        self._calls: dict[int, Callable[[], None]] = {}
+        self._next = 0
+        self._reason: str | None = None
+        self._undo_parent: Callable[[], None] = _nothing
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was cancelled, or None while it was not."""
+        return self._reason
+
+    def cancel(self, reason: str) -> None:
+        """Give the signal; the first reason stays, later calls do nothing.
+
+        Every listener runs in this thread, in the order in which they asked; the first exception of one of
+        them is raised after all have run.
+        """
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            calls = list(self._calls.values())
+            self._calls.clear()
+            if self._event is not None:
+                self._event.set()
+        first: BaseException | None = None
+        for call in calls:
+            try:
+                call()
+            except BaseException as error:  # boundary: one listener may not keep the others from hearing
+                first = first or error
+        if first is not None:
+            raise first
+
+    def on_cancel(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Have `call` run when the signal comes (at once if it came already); return its undo."""
+        with self._lock:
+            if self._reason is None:
+                key = self._next
+                self._next += 1
+                self._calls[key] = call
+                return lambda: self._forget(key)
+        call()
+        return _nothing
+
+    def child(self) -> Cancel:
+        """Return a signal that this one gives too, but that does not give this one."""
+        child = Cancel()
+        seen = weakref.ref(child)
+
+        def pass_on() -> None:
+            alive = seen()
+            if alive is not None:
+                alive.cancel(self._reason or "cancelled")
+
+        child._undo_parent = self.on_cancel(pass_on)
+        return child
+
+    def detach(self) -> None:
+        """Stop listening to the parent; called when the work that this signal guards is over."""
+        self._undo_parent()
+        self._undo_parent = _nothing
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Sleep until the signal or the timeout; say whether the signal came."""
+        with self._lock:
+            if self._reason is not None:
+                return True
+            if self._event is None:
+                self._event = threading.Event()
+            event = self._event
+        return event.wait(timeout_s)
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            self._calls.pop(key, None)
+
+    def __del__(self) -> None:
+        self._undo_parent()

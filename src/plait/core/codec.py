@@ -1,0 +1,415 @@
+"""Facts and messages as plain JSON, both ways, strictly.
+
+Floor: 0. Owns: the JSON names of fact types and fields; never: lines, checksums or files.
+
+Fields that hold their default are left out, so a record costs what it says. Decoding accepts exactly what
+encoding writes: an unknown type, an unknown field, a missing field or a wrong type is `FactInvalid`, because a
+log that is half understood would be half lost. `decode(encode(fact)) == fact` holds for every fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from plait.core.facts import (
+    OBSERVATIONS,
+    Asked,
+    Decided,
+    Fact,
+    MessageAdded,
+    Observation,
+    Reset,
+    RetryScheduled,
+    RoundClosed,
+    ToolEnd,
+    ToolStart,
+    TurnEnd,
+    TurnStart,
+)
+from plait.core.messages import (
+    Control,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    ResultStatus,
+    Role,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from plait.core.usage import TOKEN_FIELDS, Usage
+
+Json = dict[str, object]
+
+ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "tool": "tool", "summary": "summary"}
+STOPS: Final[Mapping[str, StopReason]] = {
+    "end_turn": "end_turn",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "pause": "pause",
+}
+STATUSES: Final[Mapping[str, ResultStatus]] = {
+    "ok": "ok",
+    "error": "error",
+    "denied": "denied",
+    "cancelled": "cancelled",
+    "unknown": "unknown",
+}
+
+
+class FactInvalid(ValueError):
+    """A record does not hold a fact of this version; the message names the type and the field."""
+
+
+def encode_fact(fact: Fact) -> tuple[str, Json]:
+    """Return the JSON type name and data of a fact."""
+    if isinstance(fact, Observation):
+        return fact.type, dict(fact.data)
+    name, write = _WRITERS[type(fact)]
+    return name, write(fact)
+
+
+def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
+    """Return the fact; raise `FactInvalid` for anything that `encode_fact` would not have written."""
+    read = _READERS.get(name)
+    if read is None:
+        if name in OBSERVATIONS or name.startswith("x_"):
+            return Observation(name, dict(data))
+        raise FactInvalid(f"unknown fact type {name!r}: written by a newer plait, or not a journal of plait's")
+    reader = _Reader(name, data)
+    fact = read(reader)
+    reader.done()
+    return fact
+
+
+def encode_message(message: Message) -> Json:
+    """Return a message as `{role, parts, origin}`, losing nothing."""
+    return _lean({"role": message.role, "parts": [_encode_part(part) for part in message.parts], "origin": message.origin})
+
+
+def decode_message(data: Mapping[str, object]) -> Message:
+    """Return the message; raise `FactInvalid` for anything that `encode_message` would not have written."""
+    reader = _Reader("message", data)
+    message = _message(reader)
+    reader.done()
+    return message
+
+
+class _Reader:
+    """Takes fields out of a mapping, once each, with their types checked."""
+
+    def __init__(self, what: str, data: object) -> None:
+        if not isinstance(data, Mapping):
+            raise FactInvalid(f"{what}: an object is wanted, not {type(data).__name__}")
+        self._what = what
+        self._data = dict(data)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._take(name, default)
+        if not isinstance(value, str):
+            raise self._wrong(name, "text")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        value = self._data.pop(name, None)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, "text")
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        value = self._take(name, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._wrong(name, "a whole number")
+        return value
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        value = self._take(name, default)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, object]:
+        value = self._take(name, None)
+        if not isinstance(value, Mapping):
+            raise self._wrong(name, "an object")
+        return value
+
+    def mapping_or_none(self, name: str) -> Mapping[str, object] | None:
+        return self.mapping(name) if name in self._data else None
+
+    def items(self, name: str) -> Sequence[object]:
+        value = self._data.pop(name, ())
+        if not isinstance(value, (list, tuple)):
+            raise self._wrong(name, "an array")
+        return value
+
+    def done(self) -> None:
+        if self._data:
+            raise FactInvalid(f"{self._what}: unknown field {min(self._data)!r}")
+
+    def fail(self, name: str, wanted: str) -> FactInvalid:
+        return self._wrong(name, wanted)
+
+    def _take(self, name: str, default: object) -> object:
+        value = self._data.pop(name, default)
+        if value is None:
+            raise FactInvalid(f"{self._what}: the field {name!r} is missing")
+        return value
+
+    def _wrong(self, name: str, wanted: str) -> FactInvalid:
+        return FactInvalid(f"{self._what}: the field {name!r} must be {wanted}")
+
+
+def _lean(data: Json) -> Json:
+    """Leave out what decoding supplies: None, "", False, empty lists."""
+    return {key: value for key, value in data.items() if value or (value == 0 and value is not False)}
+
+
+def _encode_part(part: Part) -> Json:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    if isinstance(part, ToolCall):
+        fields = {"name": part.name, "raw": part.raw, "custom": part.custom, "extra": part.extra}
+        return {"call": part.id, **{key: value for key, value in fields.items() if value not in (None, False)}}
+    if isinstance(part, ToolResult):
+        return {"result": part.call_id, **_result_fields(part)}
+    if isinstance(part, Reasoning):
+        return {"reasoning": part.text} if part.opaque is None else {"reasoning": part.text, "opaque": dict(part.opaque)}
+    if isinstance(part, Image):
+        return {"image": part.data, "media_type": part.media_type, "kind": part.kind}
+    if isinstance(part, Opaque):
+        return {"wire": part.wire, "payload": dict(part.payload)}
+    return {"control": part.kind}
+
+
+def _decode_part(data: object) -> Part:
+    reader = _Reader("part", data)
+    part = _part(reader, data if isinstance(data, Mapping) else {})
+    reader.done()
+    return part
+
+
+def _part(reader: _Reader, data: Mapping[str, object]) -> Part:
+    if "text" in data:
+        return Text(reader.text("text"))
+    if "call" in data:
+        return _call(reader)
+    if "result" in data:
+        return _result(reader, reader.text("result"))
+    if "reasoning" in data:
+        return Reasoning(reader.text("reasoning"), reader.mapping_or_none("opaque"))
+    if "image" in data:
+        return _image(reader)
+    if "wire" in data:
+        return Opaque(reader.text("wire"), reader.mapping("payload"))
+    if "control" in data:
+        return Control(reader.text("control"))
+    raise FactInvalid(f"part: none of the known kinds, but {sorted(data)}")
+
+
+def _call(reader: _Reader) -> ToolCall:
+    return ToolCall(
+        reader.text("call"),
+        reader.text("name"),
+        reader.text("raw"),
+        reader.flag("custom", False),
+        reader.mapping_or_none("extra"),
+    )
+
+
+def _image(reader: _Reader) -> Image:
+    data, media_type, kind = reader.text("image"), reader.text("media_type"), reader.text("kind")
+    if kind not in ("base64", "url"):
+        raise reader.fail("kind", "base64 or url")
+    return Image(data, media_type, "url" if kind == "url" else "base64")
+
+
+def _result_fields(result: ToolResult) -> Json:
+    return _lean(
+        {
+            "content": result.content,
+            "status": "" if result.status == "ok" else result.status,
+            "data": None if result.data is None else dict(result.data),
+            "images": [image.to_dict() for image in result.images],
+        }
+    ) | ({"data": {}} if result.data == {} else {})
+
+
+def _result(reader: _Reader, call_id: str) -> ToolResult:
+    status = STATUSES.get(reader.text("status", "ok"))
+    if status is None:
+        raise reader.fail("status", "one of " + ", ".join(STATUSES))
+    content, data = reader.text("content", ""), reader.mapping_or_none("data")
+    images = tuple(_result_image(item) for item in reader.items("images"))
+    return ToolResult(call_id, content, status != "ok", data, status, images)
+
+
+def _result_image(data: object) -> Image:
+    if not isinstance(data, Mapping):
+        raise FactInvalid("image: an object is wanted")
+    reader = _Reader("image", {"image": data.get("data"), **{key: data[key] for key in data if key != "data"}})
+    image = _image(reader)
+    reader.done()
+    return image
+
+
+def _message(reader: _Reader) -> Message:
+    role = ROLES.get(reader.text("role"))
+    if role is None:
+        raise reader.fail("role", "one of " + ", ".join(ROLES))
+    return Message(role, tuple(_decode_part(item) for item in reader.items("parts")), reader.text("origin", ""))
+
+
+def encode_usage(usage: Usage) -> Json:
+    """Return a usage with unreported fields left out; money is text."""
+    data: Json = {name: value for name in TOKEN_FIELDS if (value := getattr(usage, name)) is not None}
+    if usage.cost is not None:
+        data["cost"] = str(usage.cost)
+    if usage.currency != "USD":
+        data["currency"] = usage.currency
+    if usage.computed:
+        data["computed"] = True
+    if usage.estimated:
+        data["estimated"] = sorted(usage.estimated)
+    return data
+
+
+def decode_usage(data: Mapping[str, object]) -> Usage:
+    """Return the usage; raise `FactInvalid` for anything that `encode_usage` would not have written."""
+    reader = _Reader("usage", data)
+    counts = [reader.number(name) if name in data else None for name in TOKEN_FIELDS]
+    cost = _decimal(reader) if "cost" in data else None
+    currency, computed = reader.text("currency", "USD"), reader.flag("computed", False)
+    estimated = frozenset(str(name) for name in reader.items("estimated"))
+    reader.done()
+    return Usage(*counts, cost, currency, computed, estimated)
+
+
+def _decimal(reader: _Reader) -> Decimal:
+    try:
+        return Decimal(reader.text("cost"))
+    except InvalidOperation as error:
+        raise reader.fail("cost", "a decimal number as text") from error
+
+
+def _maybe_usage(reader: _Reader) -> Usage | None:
+    data = reader.mapping_or_none("usage")
+    return None if data is None else decode_usage(data)
+
+
+def _write_message(fact: MessageAdded) -> Json:
+    data = encode_message(fact.message)
+    if fact.usage is not None:
+        data["usage"] = encode_usage(fact.usage)
+    if fact.stop is not None:
+        data["stop"] = fact.stop
+    return data
+
+
+def _read_message(reader: _Reader) -> MessageAdded:
+    usage, stop_name = _maybe_usage(reader), reader.text_or_none("stop")
+    stop = None if stop_name is None else STOPS.get(stop_name)
+    if stop_name is not None and stop is None:
+        raise reader.fail("stop", "one of " + ", ".join(STOPS))
+    return MessageAdded(_message(reader), usage, stop)
+
+
+def _write_reset(fact: Reset) -> Json:
+    data: Json = {"start": fact.start, "end": fact.end, "why": fact.why}
+    data["messages"] = [encode_message(message) for message in fact.messages]
+    if fact.usage is not None:
+        data["usage"] = encode_usage(fact.usage)
+    return data
+
+
+def _read_reset(reader: _Reader) -> Reset:
+    messages = []
+    for item in reader.items("messages"):
+        if not isinstance(item, Mapping):
+            raise reader.fail("messages", "an array of messages")
+        messages.append(decode_message(item))
+    return Reset(reader.number("start"), reader.number("end"), tuple(messages), reader.text("why"), _maybe_usage(reader))
+
+
+def _write_retry(fact: RetryScheduled) -> Json:
+    data = _lean({"attempt": fact.attempt, "delay_ms": fact.delay_ms, "kind": fact.kind, "message": fact.message})
+    if fact.usage is not None:
+        data["usage"] = encode_usage(fact.usage)
+    return data
+
+
+def _read_retry(reader: _Reader) -> RetryScheduled:
+    return RetryScheduled(
+        reader.number("attempt"),
+        reader.number("delay_ms"),
+        reader.text("kind"),
+        reader.text("message", ""),
+        _maybe_usage(reader),
+    )
+
+
+def _write_tool_start(fact: ToolStart) -> Json:
+    intent = None if fact.intent is None else dict(fact.intent)
+    fields = {"call": fact.call_id, "arguments": fact.arguments, "intent": intent}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _write_decided(fact: Decided) -> Json:
+    data = _lean({"call": fact.call_id, "reason": fact.reason})
+    return data | {"allow": fact.allow} | ({} if fact.arguments is None else {"arguments": fact.arguments})
+
+
+# One row a fact type: its JSON name, how it is written, how it is read.
+_TABLE: Final[Sequence[tuple[type, str, Callable[..., Json], Callable[[_Reader], Fact]]]] = (
+    (
+        TurnStart,
+        "turn_start",
+        lambda fact: _lean({"resumed": fact.resumed, "sender": fact.sender}),
+        lambda read: TurnStart(read.flag("resumed", False), read.text("sender", "")),
+    ),
+    (MessageAdded, "message", _write_message, _read_message),
+    (
+        Asked,
+        "asked",
+        lambda fact: _lean({"call": fact.call_id, "request": fact.request, "question": fact.question}),
+        lambda read: Asked(read.text("call"), read.text("request"), read.text("question", "")),
+    ),
+    (
+        Decided,
+        "decided",
+        _write_decided,
+        lambda read: Decided(
+            read.text("call"), read.flag("allow"), read.text("reason", ""), read.text_or_none("arguments")
+        ),
+    ),
+    (
+        ToolStart,
+        "tool_start",
+        _write_tool_start,
+        lambda read: ToolStart(read.text("call"), read.text_or_none("arguments"), read.mapping_or_none("intent")),
+    ),
+    (
+        ToolEnd,
+        "tool_end",
+        lambda fact: {"call": fact.result.call_id, **_result_fields(fact.result)},
+        lambda read: ToolEnd(_result(read, read.text("call"))),
+    ),
+    (RoundClosed, "round", lambda fact: {"of": fact.of}, lambda read: RoundClosed(read.number("of"))),
+    (Reset, "reset_messages", _write_reset, _read_reset),
+    (RetryScheduled, "retry_scheduled", _write_retry, _read_retry),
+    (
+        TurnEnd,
+        "turn_end",
+        lambda fact: _lean({"reason": fact.reason, "detail": fact.detail}),
+        lambda read: TurnEnd(read.text("reason"), read.text("detail", "")),
+    ),
+)
+_WRITERS: Final[Mapping[type, tuple[str, Callable[..., Json]]]] = {kind: (name, write) for kind, name, write, _ in _TABLE}
+_READERS: Final[Mapping[str, Callable[[_Reader], Fact]]] = {name: read for _, name, _, read in _TABLE}

@@ -1,0 +1,149 @@
+"""The vocabulary of everything that is remembered: a conversation is a fold of these.
+
+Floor: 0. Owns: one frozen payload a fact type; never: bytes (`core.codec`) or the fold (`kernel.state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from plait.core.messages import Message, StopReason, ToolResult
+from plait.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn began, or went on after a pause."""
+
+    resumed: bool = False
+    sender: str = ""
+    """Who asked, when it was not the user: `kind:name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message joined the history; `usage` and `stop` come with an assistant's."""
+
+    message: Message
+    usage: Usage | None = None
+    stop: StopReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call waits for an answer from outside; the turn may end and go on in another process."""
+
+    call_id: str
+    request: str
+    """Id under which the answer is looked up."""
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The answer to `Asked` came."""
+
+    call_id: str
+    allow: bool
+    reason: str = ""
+    arguments: str | None = None
+    """Other arguments than the model's, as JSON text, when the answer changed them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    """A call is about to run; durable before its effect can be seen."""
+
+    call_id: str
+    arguments: str | None = None
+    """What runs, as JSON text, when a hook or an approver changed it."""
+    intent: Mapping[str, object] | None = None
+    """What recovery needs to find out whether the effect happened: target, hash before, hash after."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd:
+    """A call has its one result."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class RoundClosed:
+    """All calls of a message are answered: the tool message is derived from their results, in call order."""
+
+    of: int
+    """Index in the history of the assistant message whose calls these were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """History from `start` to `end` was replaced: compaction, step reduction, clear, a host's edit."""
+
+    start: int
+    end: int
+    messages: tuple[Message, ...]
+    why: str
+    usage: Usage | None = None
+    """What making the replacement cost, when a model made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """A model request failed and is tried again after `delay_ms`."""
+
+    attempt: int
+    delay_ms: int
+    kind: str
+    message: str = ""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """The turn is over; `reason` as in `kernel.loop.End`."""
+
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Recorded for people and reports, ignored by the fold."""
+
+    type: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+Fact = (
+    TurnStart
+    | MessageAdded
+    | Asked
+    | Decided
+    | ToolStart
+    | ToolEnd
+    | RoundClosed
+    | Reset
+    | RetryScheduled
+    | TurnEnd
+    | Observation
+)
+
+OBSERVATIONS: Final = frozenset(
+    {"session_start", "session_end", "prompt", "checkpoint", "provider_request", "provider_response", "recovered", "note"}
+)
+"""Types that `Observation` may have; an application's own begin with `x_`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A fact with its place in the log: what a log holds and a subscriber gets."""
+
+    seq: int
+    """Counts from 1 within a conversation."""
+    at_ms: int
+    """Wall time in milliseconds since 1970, UTC."""
+    run_id: str
+    fact: Fact

@@ -1,0 +1,120 @@
+"""Tokens and money, with where each number comes from.
+
+Floor: 0. Owns: adding usages up honestly; never: a price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar, Final, Literal
+
+Provenance = Literal["reported", "computed", "estimated", "unavailable"]
+
+TOKEN_FIELDS: Final = ("input", "output", "cache_read", "cache_write", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One number with its provenance; `currency` only for money."""
+
+    value: int | Decimal | None
+    provenance: Provenance
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one request, or a sum of requests, used. None is "not reported", 0 is a reported zero.
+
+    `input` counts tokens that were read from or written to a cache in; `reasoning` is part of `output`.
+    """
+
+    ZERO: ClassVar[Usage]
+    UNAVAILABLE: ClassVar[Usage]
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    cost: Decimal | None = None
+    currency: str = "USD"
+    """ISO code of `cost`."""
+    computed: bool = False
+    """True for a sum or a calculation, False for one provider's own numbers."""
+    estimated: frozenset[str] = frozenset()
+    """Names of fields that are guesses."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add field by field: a missing count makes the sum a lower bound, a missing cost makes it unknown."""
+        if self is Usage.ZERO or self == Usage.ZERO:
+            return other
+        if other is Usage.ZERO or other == Usage.ZERO:
+            return self
+        cost, currency = _add_cost(self, other)
+        return Usage(
+            _add(self.input, other.input),
+            _add(self.output, other.output),
+            _add(self.cache_read, other.cache_read),
+            _add(self.cache_write, other.cache_write),
+            _add(self.reasoning, other.reasoning),
+            cost,
+            currency,
+            True,
+            self.estimated | other.estimated,
+        )
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together, as far as they were reported."""
+        return _add(self.input, self.output)
+
+    def amount(self, name: str) -> Amount:
+        """Return the field `name` (one of `TOKEN_FIELDS`, `total`, `cost`) with its provenance."""
+        value: int | Decimal | None = getattr(self, name)
+        currency = self.currency if name == "cost" else None
+        if value is None:
+            return Amount(None, "unavailable", currency)
+        if name in self.estimated:
+            return Amount(value, "estimated", currency)
+        if self.computed or name == "total":
+            return Amount(value, "computed", currency)
+        return Amount(value, "reported", currency)
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the request, 0 where nothing was reported."""
+        return self.input or 0
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answer, 0 where nothing was reported."""
+        return self.output or 0
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Tokens of the request that a cache held, 0 where nothing was reported."""
+        return self.cache_read or 0
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Tokens of the request that went into a cache, 0 where nothing was reported."""
+        return self.cache_write or 0
+
+
+Usage.ZERO = Usage(0, 0, 0, 0, 0, Decimal(0), computed=True)
+Usage.UNAVAILABLE = Usage()
+
+
+def _add(left: int | None, right: int | None) -> int | None:
+    if left is None:
+        return right
+    return left if right is None else left + right
+
+
+def _add_cost(left: Usage, right: Usage) -> tuple[Decimal | None, str]:
+    # A currency says something only beside a number, so two unknown costs must not differ by it.
+    if left.cost is None or right.cost is None or left.currency != right.currency:
+        return None, "USD"
+    return left.cost + right.cost, left.currency

@@ -1,0 +1,92 @@
+"""Guards around every test: no keys, no proxies, a home of its own, and no network beyond loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "fast",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,  # a red run must be red again when it is repeated
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("prove", max_examples=1_000, deadline=None, print_blob=True)
+settings.load_profile("fast")
+
+_UNWANTED_SUFFIXES = ("_API_KEY", "_API_TOKEN", "_BASE_URL", "_PROXY")
+_UNWANTED_PREFIXES = ("PLAIT_", "XDG_", "GIT_")
+_UNWANTED_NAMES = frozenset({"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONPATH"})
+_HOMES = itertools.count()
+
+
+class NetworkForbidden(BaseException):
+    """A test reached for a host that is not this one; not an `Exception`, so that nothing swallows it."""
+
+
+def _is_here(host: object) -> bool:
+    """Say whether `host` is this machine, or a name that can never resolve."""
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if not isinstance(host, str) or host in {"", "localhost"} or host.endswith(".invalid"):
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _guard_network(event: str, args: tuple[object, ...]) -> None:
+    if event == "socket.getaddrinfo" and not _is_here(args[0]):
+        raise NetworkForbidden(f"this test looked up {args[0]!r}; tests may only talk to this machine")
+    if event in {"socket.connect", "socket.sendto"}:
+        address = args[1]  # a tuple for the internet, text or bytes for a Unix socket
+        if isinstance(address, tuple) and not _is_here(address[0]):
+            raise NetworkForbidden(f"this test reached for {address!r}; tests may only talk to this machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start guarding the network; an audit hook stays for the life of the process."""
+    sys.addaudithook(_guard_network)
+
+
+def _is_unwanted(name: str) -> bool:
+    upper = name.upper()
+    return upper.startswith(_UNWANTED_PREFIXES) or upper.endswith(_UNWANTED_SUFFIXES) or upper in _UNWANTED_NAMES
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(autouse=True)
+def home(_homes: Path) -> Iterator[Path]:
+    """Give the test an empty home and a clean environment, and put the old environment back."""
+    before = dict(os.environ)
+    folder = _homes / str(next(_HOMES))
+    folder.mkdir()
+    for name in filter(_is_unwanted, before):
+        del os.environ[name]
+    os.environ.update(
+        HOME=str(folder),
+        PLAIT_HOME=str(folder / "plait"),
+        XDG_CACHE_HOME=str(folder / ".cache"),
+        XDG_CONFIG_HOME=str(folder / ".config"),
+        XDG_DATA_HOME=str(folder / ".local/share"),
+        XDG_STATE_HOME=str(folder / ".local/state"),
+        GIT_CONFIG_NOSYSTEM="1",
+    )
+    yield folder
+    os.environ.clear()
+    os.environ.update(before)

@@ -284,12 +284,12 @@ def encode_usage(usage: Usage) -> Json:
 def decode_usage(data: Mapping[str, object]) -> Usage:
     """Return the usage; raise `FactInvalid` for anything that `encode_usage` would not have written."""
     reader = _Reader("usage", data)
-    counts = [reader.number(name) if name in data else None for name in TOKEN_FIELDS]
+    counts = {name: reader.number(name) if name in data else None for name in TOKEN_FIELDS}
     cost = _decimal(reader) if "cost" in data else None
     currency, computed = reader.text("currency", "USD"), reader.flag("computed", False)
     estimated = frozenset(str(name) for name in reader.items("estimated"))
     reader.done()
-    return Usage(*counts, cost, currency, computed, estimated)
+    return Usage(**counts, cost=cost, currency=currency, computed=computed, estimated=estimated)
 
 
 def _decimal(reader: _Reader) -> Decimal:

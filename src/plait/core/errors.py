@@ -227,7 +227,7 @@ class ModelRequestError(ModelError):
     """The endpoint refused the request itself; sending it again would fail again."""
 
     code = "model_request"
-    kind = "bad_request"
+    kind: ErrorClass = "bad_request"
 
 
 class ContextWindowExceededError(ModelRequestError):

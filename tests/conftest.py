@@ -6,11 +6,16 @@ import ipaddress
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.helpers.disks import small_disk as mounted_disk
+from tests.helpers.privileges import run_unprivileged
 
 settings.register_profile(
     "fast",
@@ -90,3 +95,22 @@ def home(_homes: Path) -> Iterator[Path]:
     yield folder
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture
+def unprivileged() -> Callable[..., CompletedProcess[str]]:
+    """Return `tests.helpers.privileges.run_unprivileged`: run Python code where file modes bind even root."""
+    return run_unprivileged
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Return a function that mounts a file system of so many bytes and returns its folder, until the test ends."""
+    with ExitStack() as mounts:
+
+        def mount(size_bytes: int) -> Path:
+            folder = tmp_path / f"disk-{size_bytes}"
+            folder.mkdir()
+            return mounts.enter_context(mounted_disk(folder, size_bytes))
+
+        yield mount

@@ -91,7 +91,9 @@ def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
 
 def encode_message(message: Message) -> Json:
     """Return a message as `{role, parts, origin}`, losing nothing."""
-    return _lean({"role": message.role, "parts": [_encode_part(part) for part in message.parts], "origin": message.origin})
+    return _lean(
+        {"role": message.role, "parts": [_encode_part(part) for part in message.parts], "origin": message.origin}
+    )
 
 
 def decode_message(data: Mapping[str, object]) -> Message:
@@ -181,7 +183,9 @@ def _encode_part(part: Part) -> Json:
     if isinstance(part, ToolResult):
         return {"result": part.call_id, **_result_fields(part)}
     if isinstance(part, Reasoning):
-        return {"reasoning": part.text} if part.opaque is None else {"reasoning": part.text, "opaque": dict(part.opaque)}
+        return (
+            {"reasoning": part.text} if part.opaque is None else {"reasoning": part.text, "opaque": dict(part.opaque)}
+        )
     if isinstance(part, Image):
         return {"image": part.data, "media_type": part.media_type, "kind": part.kind}
     if isinstance(part, Opaque):
@@ -335,7 +339,9 @@ def _read_reset(reader: _Reader) -> Reset:
         if not isinstance(item, Mapping):
             raise reader.fail("messages", "an array of messages")
         messages.append(decode_message(item))
-    return Reset(reader.number("start"), reader.number("end"), tuple(messages), reader.text("why"), _maybe_usage(reader))
+    return Reset(
+        reader.number("start"), reader.number("end"), tuple(messages), reader.text("why"), _maybe_usage(reader)
+    )
 
 
 def _write_retry(fact: RetryScheduled) -> Json:
@@ -411,5 +417,7 @@ _TABLE: Final[Sequence[tuple[type, str, Callable[..., Json], Callable[[_Reader],
         lambda read: TurnEnd(read.text("reason"), read.text("detail", "")),
     ),
 )
-_WRITERS: Final[Mapping[type, tuple[str, Callable[..., Json]]]] = {kind: (name, write) for kind, name, write, _ in _TABLE}
+_WRITERS: Final[Mapping[type, tuple[str, Callable[..., Json]]]] = {
+    kind: (name, write) for kind, name, write, _ in _TABLE
+}
 _READERS: Final[Mapping[str, Callable[[_Reader], Fact]]] = {name: read for _, name, _, read in _TABLE}

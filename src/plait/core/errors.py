@@ -119,7 +119,9 @@ class AgentSpecDisabledError(ConfigError):
     code = "agent_spec_disabled"
 
     def __init__(self, comment: str, *, hint: str = "") -> None:
-        super().__init__(f"this agent spec is disabled: {comment}" if comment else "this agent spec is disabled", hint=hint)
+        super().__init__(
+            f"this agent spec is disabled: {comment}" if comment else "this agent spec is disabled", hint=hint
+        )
         self.comment = comment
 
 

@@ -132,7 +132,16 @@ Fact = (
 )
 
 OBSERVATIONS: Final = frozenset(
-    {"session_start", "session_end", "prompt", "checkpoint", "provider_request", "provider_response", "recovered", "note"}
+    {
+        "session_start",
+        "session_end",
+        "prompt",
+        "checkpoint",
+        "provider_request",
+        "provider_response",
+        "recovered",
+        "note",
+    }
 )
 """Types that `Observation` may have; an application's own begin with `x_`."""
 

@@ -10,7 +10,6 @@ import math
 from typing import NoReturn
 
 
-
 class JsonInvalid(ValueError):
     """The text is not the JSON that plait accepts; the message says what and where."""
 

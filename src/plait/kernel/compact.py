@@ -1,0 +1,129 @@
+"""Making room: replace old history by a summary of it.
+
+Floor: 1. Owns: which messages go, what the summary request says, what stands in when no model can write one;
+never: when it is due (the loop's rules and the host's plan say that).
+
+Laws: a call and its results are never parted; the task of the turn stays word for word; an earlier summary is
+merged into the new one; what gains nothing is not applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import Any, Final, NamedTuple
+
+from plait.core.exchange import ProviderFailed, Reply, View
+from plait.core.facts import Reset
+from plait.core.messages import Message, Text, user
+from plait.core.usage import Usage
+from plait.kernel.effects import Effect, Think
+from plait.kernel.rules import Shrinking
+from plait.kernel.state import State, record
+
+_REQUEST: Final = """The conversation is about to be shortened. Write the notes that the work can go on from, and nothing else:
+1. Objective: what was asked for, with every constraint that was stated.
+2. State: what is done, what is under way, what was decided and why.
+3. Files: each path that was read or changed, with what matters about it.
+4. Errors: what failed, and what was learned from it.
+5. Next: the steps that remain, in order.
+Keep names, numbers, paths and quotations exact. Do not call a tool."""
+
+
+class Span(NamedTuple):
+    """Which messages go: from `start` up to `end`; `task` is one among them that stays word for word."""
+
+    start: int
+    end: int
+    task: Message | None
+
+
+def select(history: Sequence[Message], turn_began: int, keep_last_units: int) -> Span | None:
+    """Return what may be summarised, or None when nothing older is left."""
+    starts = [index for index, message in enumerate(history) if message.role != "tool"]
+    if len(starts) <= keep_last_units:
+        return None
+    end = starts[-keep_last_units] if keep_last_units else len(history)
+    start = 0
+    task_index = _task_index(history, turn_began)
+    task = None
+    if task_index is not None and task_index < end:
+        if task_index == 0:
+            start = 1
+        else:
+            task = history[task_index]
+    if end - start < 2:
+        return None
+    return Span(start, end, task)
+
+
+def compact(state: State, shrinking: Shrinking, why: str) -> Generator[Effect, Any, bool]:
+    """Summarise old history and record the replacement; say whether anything was gained."""
+    span = select(state.history, state.turn_began, shrinking.keep_last_units)
+    if span is None:
+        return False
+    text, usage = yield from _summarise(state, span, why)
+    old = state.history[span.start : span.end]
+    kept = () if span.task is None else (span.task,)
+    new = (Message("summary", (Text(text or structural(old)),)), *kept)
+    if size_chars(new) >= size_chars(old):
+        return False
+    yield from record(state, Reset(span.start, span.end, new, "compaction", usage))
+    return True
+
+
+def structural(messages: Sequence[Message]) -> str:
+    """Return what can be said of messages without a model: how many, which tools, which paths, which words asked."""
+    roles = Counter(message.role for message in messages)
+    calls = [call for message in messages for call in message.tool_calls]
+    lines = [f"Earlier: {roles['user']} user and {roles['assistant']} assistant messages."]
+    earlier = [message.content for message in messages if message.role == "summary"]
+    asked = [message.content for message in messages if message.role == "user" and not message.marked("guard")]
+    lines += [text[:4000] for text in earlier]
+    lines += [f"Asked: {text[:500]}" for text in asked[-5:]]
+    if calls:
+        used = Counter(call.name for call in calls)
+        lines.append("Tools used: " + ", ".join(f"{name} ×{count}" for name, count in sorted(used.items())))
+    paths = sorted({path for call in calls for path in _paths(call.raw)})
+    if paths:
+        lines.append("Files: " + ", ".join(paths[:50]))
+    return "\n".join(lines)
+
+
+def size_chars(messages: Sequence[Message]) -> int:
+    """Return how much text messages hold."""
+    total = 0
+    for message in messages:
+        total += len(message.content) + len(message.reasoning)
+        total += sum(len(call.name) + len(call.raw) for call in message.tool_calls)
+        total += sum(len(result.content) for result in message.tool_results)
+    return total
+
+
+def _summarise(state: State, span: Span, why: str) -> Generator[Effect, Any, tuple[str, Usage | None]]:
+    # After an overflow the whole history is known not to fit; otherwise the whole prefix is already cached.
+    length = span.end if why == "overflow" else len(state.history)
+    view = View(state.epoch, state.history, length, (user(_REQUEST, mark="compaction"),))
+    try:
+        reply: Reply = yield Think(view, "compaction")
+    except ProviderFailed as failure:
+        return "", failure.usage
+    return reply.message.content.strip(), reply.usage
+
+
+def _task_index(history: Sequence[Message], turn_began: int) -> int | None:
+    for index in range(turn_began, len(history)):
+        message = history[index]
+        if message.role == "user" and not message.marked("guard"):
+            return index
+    return None
+
+
+def _paths(raw: str) -> list[str]:
+    try:
+        arguments = json.loads(raw)
+    except ValueError:
+        return []
+    path = arguments.get("path") if isinstance(arguments, dict) else None
+    return [path] if isinstance(path, str) else []

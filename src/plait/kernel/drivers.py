@@ -1,0 +1,333 @@
+"""The interpreters of the loop: sync and async, side by side, line for line.
+
+Floor: 1. Owns: when facts become durable, where an interrupt lands, what enters the loop; never: what an effect does.
+
+The order rule: append, fold, commit, and only then effect, publish or return. A barrier stands before a call that
+may change something, before a model request, before waiting for more than one call, and before the end.
+Read-only calls need none. Facts are published after their barrier, fragments of an answer at once.
+
+A failing commit abandons the turn: what ran is stopped, the loop is dropped, the log is poisoned. Everything else
+that goes wrong closes the turn first and is reported after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from plait.core.cancel import Cancel
+from plait.core.events import Committed, Event
+from plait.core.exchange import ProviderFailed, Reply
+from plait.core.messages import Message, ToolCall
+from plait.kernel.effects import (
+    Act,
+    Allow,
+    Approve,
+    Ask,
+    Boundary,
+    Deny,
+    Effect,
+    End,
+    Interrupted,
+    Outcome,
+    Plan,
+    Record,
+    Think,
+    Wait,
+)
+from plait.kernel.log import AsyncFactLog, FactLog
+from plait.kernel.loop import Loop
+from plait.kernel.shield import Shield, shielded
+
+T = TypeVar("T")
+
+
+class Ground(Protocol):
+    """What both kinds of host share."""
+
+    cancel: Cancel
+    """Stops the turn from any thread."""
+
+    @property
+    def running(self) -> int:
+        """How many calls were started and not yet handed back."""
+
+    def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
+        """Say whether a start of these calls must be durable before they run."""
+
+    def start(self, act: Act) -> None:
+        """Start a batch; must not block."""
+
+    def partial(self) -> Message | None:
+        """Return what the model had said when it was interrupted, once."""
+
+    def publish(self, event: Event) -> None:
+        """Tell observers; must not block and must not raise."""
+
+
+class Host(Ground, Protocol):
+    """Meets the effects in the caller's thread."""
+
+    log: FactLog
+
+    def boundary(self, at: Boundary) -> Plan:
+        """Answer with what to do between steps."""
+
+    def think(self, ask: Think) -> Reply:
+        """Make one attempt of one request; fragments go through `publish`. Raises `ProviderFailed`."""
+
+    def approve(self, call: ToolCall) -> Allow | Deny | Ask:
+        """Judge one call."""
+
+    def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
+        """Return the outcomes of one or more calls, or `()` at the deadline."""
+
+    def abandon(self) -> tuple[Outcome, ...]:
+        """Stop what runs, wait for it, and return every outcome that is known; never raises."""
+
+
+class AsyncHost(Ground, Protocol):
+    """Meets the effects in the caller's event loop; a cancelled effect raises CancelledError and leaves nothing."""
+
+    log: AsyncFactLog
+
+    async def boundary(self, at: Boundary) -> Plan:
+        """Answer with what to do between steps."""
+
+    async def think(self, ask: Think) -> Reply:
+        """Make one attempt of one request; fragments go through `publish`. Raises `ProviderFailed`."""
+
+    async def approve(self, call: ToolCall) -> Allow | Deny | Ask:
+        """Judge one call."""
+
+    async def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
+        """Return the outcomes of one or more calls, or `()` at the deadline."""
+
+    async def abandon(self) -> tuple[Outcome, ...]:
+        """Stop what runs, wait for it, and return every outcome that is known; never raises."""
+
+
+def drive(loop: Loop, host: Host) -> End:
+    """Run a turn in this thread.
+
+    Cancel: the first Ctrl-C in the main thread, or `host.cancel` from any thread, ends the turn with a valid
+    history and `End("interrupted")`. A second Ctrl-C, and any Ctrl-C that belongs to an outer turn or another
+    handler, is raised as KeyboardInterrupt once the end is durable. Durability: every fact is, on return.
+    """
+    with shielded() as (shield, is_owner):
+        end, cut = _drive(loop, host, shield)
+        if cut is not None and not is_owner:
+            raise cut
+        if is_owner:
+            shield.check()
+    return end
+
+
+async def adrive(loop: Loop, host: AsyncHost) -> End:
+    """Run a turn in this task.
+
+    Cancel: a cancelled task closes the turn with a valid history and then raises CancelledError, as every await
+    does; `host.cancel` from any thread ends it with `End`. Durability: every fact is, on return.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    wake = _Wake(task)
+    undo = host.cancel.on_cancel(wake.from_any_thread)
+    try:
+        return await _adrive(loop, host, task, wake)
+    finally:
+        undo()
+        wake.settle()
+
+
+def _drive(loop: Loop, host: Host, shield: Shield) -> tuple[End, KeyboardInterrupt | None]:
+    answer: Any = None
+    error: BaseException | None = None
+    cut: KeyboardInterrupt | None = None
+    while True:
+        try:
+            effect = loop.send(answer) if error is None else loop.throw(error)
+        except StopIteration as done:
+            _settle(loop, host)
+            return done.value, cut
+        answer = error = None
+        if isinstance(effect, Record):
+            host.log.append(effect.facts)
+            continue
+        if _is_barrier(effect, host):
+            _settle(loop, host)
+        try:
+            if cut is None:
+                shield.check()
+            if isinstance(effect, Act):
+                host.start(effect)
+                continue
+            _raise_if_told(host.cancel)
+            shield.armed = True
+            answer = _meet(effect, host)
+            shield.armed = False
+        except KeyboardInterrupt as interrupt:
+            shield.armed = False
+            cut = interrupt
+            error = Interrupted("interrupted", host.partial(), host.abandon())
+        except ProviderFailed as failed:
+            shield.armed = False
+            error = failed
+        except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
+            shield.armed = False
+            error = _interrupted(problem, host.partial(), host.abandon())
+
+
+def _meet(effect: Effect, host: Host) -> object:
+    if isinstance(effect, Wait):
+        return host.wait(effect.timeout_s)
+    if isinstance(effect, Think):
+        return host.think(effect)
+    if isinstance(effect, Approve):
+        return host.approve(effect.call)
+    assert isinstance(effect, Boundary)
+    return host.boundary(effect)
+
+
+def _settle(loop: Loop, host: Host) -> None:
+    """The barrier: make facts durable, then show them."""
+    try:
+        host.log.commit()
+    except BaseException:
+        host.abandon()
+        loop.close()
+        raise
+    for entry in host.log.take_committed():
+        host.publish(Committed(entry))
+
+
+async def _adrive(loop: Loop, host: AsyncHost, task: asyncio.Task[Any], wake: _Wake) -> End:
+    answer: Any = None
+    error: BaseException | None = None
+    cut: asyncio.CancelledError | None = None
+    while True:
+        try:
+            effect = loop.send(answer) if error is None else loop.throw(error)
+        except StopIteration as done:
+            await _asettle(loop, host)
+            wake.settle()
+            if cut is not None or wake.is_foreign:
+                raise cut or asyncio.CancelledError from None
+            end: End = done.value
+            return end
+        answer = error = None
+        if isinstance(effect, Record):
+            host.log.append(effect.facts)
+            continue
+        if _is_barrier(effect, host):
+            await _asettle(loop, host)
+        try:
+            if cut is None and wake.is_foreign:
+                raise asyncio.CancelledError
+            if isinstance(effect, Act):
+                host.start(effect)
+                continue
+            _raise_if_told(host.cancel)
+            answer = await _ameet(effect, host)
+        except asyncio.CancelledError as cancelled:
+            wake.settle()
+            cut = cancelled if wake.is_foreign or host.cancel.reason is None else None
+            reason = host.cancel.reason or "interrupted"
+            error = Interrupted(reason, host.partial(), await _finish(host.abandon()))
+        except ProviderFailed as failed:
+            error = failed
+        except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
+            error = _interrupted(problem, host.partial(), await _finish(host.abandon()))
+
+
+async def _ameet(effect: Effect, host: AsyncHost) -> object:
+    if isinstance(effect, Wait):
+        return await host.wait(effect.timeout_s)
+    if isinstance(effect, Think):
+        return await host.think(effect)
+    if isinstance(effect, Approve):
+        return await host.approve(effect.call)
+    assert isinstance(effect, Boundary)
+    return await host.boundary(effect)
+
+
+async def _asettle(loop: Loop, host: AsyncHost) -> None:
+    """The barrier: make facts durable, whatever is cancelled meanwhile, then show them."""
+    try:
+        pending = host.log.commit()
+        if pending is not None:
+            await _finish(pending)
+    except BaseException:
+        await _finish(host.abandon())
+        loop.close()
+        raise
+    for entry in host.log.take_committed():
+        host.publish(Committed(entry))
+
+
+async def _finish(work: Awaitable[T]) -> T:
+    """Await `work` to its end; a cancellation that comes meanwhile shows in the task's own count."""
+    inner = asyncio.ensure_future(work)
+    while not inner.done():
+        try:
+            await asyncio.shield(inner)
+        except asyncio.CancelledError:
+            if inner.cancelled():
+                raise
+        except BaseException:
+            break  # the result below raises it
+    return inner.result()
+
+
+class _Wake:
+    """Interrupts the driver's task when `host.cancel` is given, without passing for a cancellation from outside."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._before = task.cancelling()
+        self._own = 0
+        self._over = False
+
+    def from_any_thread(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._interrupt)
+
+    @property
+    def is_foreign(self) -> bool:
+        """True when somebody else cancelled the task since the turn began."""
+        return self._task.cancelling() - self._own > self._before
+
+    def settle(self) -> None:
+        """Take back our own cancellation: it has been heard."""
+        self._over = True
+        while self._own:
+            self._own -= 1
+            self._task.uncancel()
+
+    def _interrupt(self) -> None:
+        if not self._over and not self._task.done():
+            self._own += 1
+            self._task.cancel()
+
+
+def _is_barrier(effect: Effect, host: Host | AsyncHost) -> bool:
+    if isinstance(effect, Act):
+        return effect.resolve or host.needs_barrier(effect.calls)
+    return isinstance(effect, Think) or (isinstance(effect, Wait) and host.running != 1)
+
+
+def _raise_if_told(cancel: Cancel) -> None:
+    if cancel.reason is not None:
+        raise Interrupted(cancel.reason)
+
+
+def _interrupted(problem: Exception, partial: Message | None, outcomes: tuple[Outcome, ...]) -> Interrupted:
+    if isinstance(problem, Interrupted):
+        interrupt = Interrupted(problem.reason, problem.partial or partial, (*problem.outcomes, *outcomes))
+        interrupt.__cause__ = problem.__cause__
+        return interrupt
+    interrupt = Interrupted("error", partial, outcomes)
+    interrupt.__cause__ = problem
+    return interrupt

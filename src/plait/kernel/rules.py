@@ -1,0 +1,72 @@
+"""How patient the loop is: limits, retries, guards, compaction, as data.
+
+Floor: 1. Owns: the numbers and the arithmetic of retry delays; never: a clock or a random source.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from plait.core.exchange import ProviderFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a failed request is made again."""
+
+    attempts_max: int = 6
+    """Requests in all, the first one counted."""
+    base_s: float = 0.5
+    cap_s: float = 60.0
+    stated_wait_max_s: float = 600.0
+    """The longest wait of a provider's own that is honoured; a longer one is surfaced instead."""
+    seed: int = 0
+    """Makes the jitter repeatable; give each conversation its own, so that they do not retry in step."""
+
+    def delay_s(self, failure: ProviderFailed, attempt: int) -> float | None:
+        """Return how long to wait before the next request, or None when there shall be none.
+
+        `attempt` counts the requests made so far. A stated wait is taken as it is (never less), otherwise the
+        wait doubles each time and is shortened by up to half at random.
+        """
+        if not failure.retryable or attempt >= self.attempts_max:
+            return None
+        if failure.retry_after_s is not None:
+            return failure.retry_after_s if failure.retry_after_s <= self.stated_wait_max_s else None
+        full_s = min(self.cap_s, self.base_s * 2.0 ** (attempt - 1))
+        return full_s * (1 - random.Random(f"{self.seed}:{attempt}").random() / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """When the loop says to the model that it is getting nowhere, and when it stops."""
+
+    repeats_told: int = 4
+    """Rounds of the same calls with the same results, after which the model is told."""
+    repeats_max: int = 8
+    """Such rounds after which the turn ends."""
+    nudges_max: int = 3
+    """Warnings of any kind in a turn; the next concern ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinking:
+    """How history is compacted."""
+
+    keep_last_units: int = 4
+    """Messages kept as they are, a call and its results counting as one."""
+    tries_max: int = 3
+    """Compactions for one request that does not fit."""
+    summary_tokens_max: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything the loop weighs, fixed for a turn."""
+
+    max_steps: int | None = 25
+    """Model answers a turn may take; None for no limit."""
+    retry: Retry = field(default_factory=Retry)
+    guards: Guards = field(default_factory=Guards)
+    shrinking: Shrinking = field(default_factory=Shrinking)

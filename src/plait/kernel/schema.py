@@ -1,0 +1,127 @@
+"""A JSON Schema from a function's signature and docstring.
+
+Floor: 1. Owns: how Python annotations read as JSON types; never: validation.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+_SCALARS: Final[Mapping[object, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_ARGUMENT: Final = re.compile(r"^\s*(\w+)\s*(?:\([^)]*\))?\s*(?::|-|–)\s+(\S.*)$")
+_SPHINX: Final = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+)\s*:\s*(\S.*)$")
+_SECTION: Final = re.compile(r"^\s*(Args|Arguments|Parameters)\s*:\s*$")
+
+
+def infer_parameters(fn: Callable[..., Any]) -> dict[str, object]:
+    """Return the JSON Schema of a function's keyword arguments.
+
+    `self`, `cls`, `*args` and `**kwargs` are left out; parameters without a default are required. Annotations
+    that say nothing in JSON become strings. A function that cannot be looked into takes no arguments.
+    """
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return _object({}, [])
+    hints = _hints(fn)
+    notes = argument_notes(inspect.getdoc(fn) or "")
+    properties: dict[str, object] = {}
+    required = []
+    for name, parameter in signature.parameters.items():
+        if name in ("self", "cls") or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        schema = json_schema_of(hints.get(name, parameter.annotation))
+        if name in notes:
+            schema["description"] = notes[name]
+        properties[name] = schema
+        if parameter.default is parameter.empty:
+            required.append(name)
+    return _object(properties, required)
+
+
+def json_schema_of(annotation: object) -> dict[str, object]:
+    """Return the JSON Schema of one annotation."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _annotated(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments)
+    if origin is typing.Literal:
+        return _choice(list(arguments))
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return _choice([member.value for member in annotation])
+    if annotation in _SCALARS:
+        return {"type": _SCALARS[annotation]}
+    container = origin or annotation
+    if container in (list, tuple, set, frozenset, Sequence):
+        items = [item for item in arguments if item is not Ellipsis]
+        return {"type": "array", "items": json_schema_of(items[0]) if items else {}}
+    if container in (dict, Mapping):
+        return {"type": "object"}
+    if isinstance(annotation, str) and annotation:
+        # An annotation that could not be resolved: its author's own word for the type.
+        return {"type": annotation} if annotation in _JSON_TYPES else {"type": "string"}
+    return {} if annotation is Any else {"type": "string"}
+
+
+def argument_notes(doc: str) -> dict[str, str]:
+    """Return what a docstring says of each argument, in the Google or the Sphinx way."""
+    notes: dict[str, str] = {}
+    inside = False
+    current = ""
+    for line in doc.splitlines():
+        sphinx = _SPHINX.match(line)
+        if sphinx:
+            notes[sphinx[1]] = sphinx[2].strip()
+        elif _SECTION.match(line):
+            inside, current = True, ""
+        elif inside and line.strip() and not line.startswith((" ", "\t")):
+            inside = False
+        elif inside:
+            match = _ARGUMENT.match(line)
+            if match:
+                current = match[1]
+                notes[current] = match[2].strip()
+            elif current and line.strip():
+                notes[current] += " " + line.strip()
+    return notes
+
+
+_JSON_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, object]:
+    target = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004
+    try:
+        return dict(typing.get_type_hints(target, include_extras=True))
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _object(properties: dict[str, object], required: list[str]) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _annotated(arguments: tuple[object, ...]) -> dict[str, object]:
+    schema = json_schema_of(arguments[0])
+    notes = [note for note in arguments[1:] if isinstance(note, str)]
+    return schema | ({"description": notes[0]} if notes else {})
+
+
+def _union(arguments: tuple[object, ...]) -> dict[str, object]:
+    some = [argument for argument in arguments if argument is not type(None)]
+    if len(some) == 1:
+        return json_schema_of(some[0])
+    return {"anyOf": [json_schema_of(argument) for argument in some]}
+
+
+def _choice(values: list[object]) -> dict[str, object]:
+    kinds = {_SCALARS.get(type(value)) for value in values}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return {"type": kind, "enum": values} if kind else {"enum": values}

@@ -1,0 +1,187 @@
+"""What a tool is, and the table in which the loop looks tools up.
+
+Floor: 1. Owns: `Tool`, argument checks, which calls may run side by side; never: running one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from plait.core.exchange import ToolSchema
+from plait.core.messages import ToolCall, ToolResult
+from plait.core.strict_json import JsonInvalid
+from plait.kernel.schema import infer_parameters
+
+Check = Callable[[Mapping[str, object]], str | None]
+"""Says in one sentence what is wrong with the arguments, or None."""
+
+
+class Compile(Protocol):
+    """Turns a JSON Schema into a check, once a tool; raises `ValueError` for a schema that is none."""
+
+    def __call__(self, schema: Mapping[str, object], /) -> Check:
+        """Compile the schema."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """Something a model may call.
+
+    `fn` is sync or async and is called with the arguments as keywords; it returns text, `(text, data)`, a
+    `ToolResult`, None for empty text, or any JSON value. Parameters come from its signature unless given.
+    """
+
+    name: str
+    description: str
+    fn: Callable[..., Any]
+    parameters: Mapping[str, object] | None = None
+    """JSON Schema of the arguments."""
+    param_map: Mapping[str, str] | None = None
+    """Model-facing argument name to keyword of `fn`, where they differ."""
+    custom_format: Mapping[str, object] | None = None
+    """Grammar of a tool that takes free text, delivered as the keyword `input`."""
+    deferred: bool = False
+    """Not shown to the model until a search reveals it."""
+    mutates: bool = field(default=False, kw_only=True)
+    """Changes something outside; durable start before it runs, approval where a policy wants it."""
+    runs_code: bool = field(default=False, kw_only=True)
+    requires_approval: bool = field(default=False, kw_only=True)
+    parallel_safe: bool = field(default=False, kw_only=True)
+    """May run beside other such calls of the same message."""
+    idempotent: bool = field(default=False, kw_only=True)
+    """May be run again when the end of an earlier run was not seen."""
+    timeout_s: float | None = field(default=None, kw_only=True)
+    category: str = field(default="general", kw_only=True)
+    sandbox: object | None = field(default=None, kw_only=True)
+    """How a sandbox may run it; without it a sandbox refuses it."""
+
+    @property
+    def gated(self) -> bool:
+        """True when an approver is asked."""
+        return self.mutates or self.runs_code or self.requires_approval
+
+    @property
+    def repeatable(self) -> bool:
+        """True when running it twice is as good as once, so that its start need not be durable first."""
+        return self.idempotent or (self.parallel_safe and not self.mutates and not self.runs_code)
+
+    @property
+    def python_function_name(self) -> str:
+        """Name of the function behind the tool."""
+        return str(getattr(self.fn, "__name__", self.name))
+
+    @property
+    def resolved_parameters(self) -> dict[str, object]:
+        """The JSON Schema: as given, or read off the function's signature."""
+        return infer_parameters(self.fn) if self.parameters is None else dict(self.parameters)
+
+    @property
+    def resolved_param_map(self) -> dict[str, str]:
+        """The argument names: as given, `input` for free text, else each parameter to itself."""
+        if self.param_map is not None:
+            return dict(self.param_map)
+        if self.custom_format is not None:
+            return {"input": "input"}
+        properties = self.resolved_parameters.get("properties")
+        return {name: name for name in properties} if isinstance(properties, Mapping) else {}
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The tool as a model sees it."""
+        return ToolSchema(self.name, self.description, self.resolved_parameters, self.custom_format, self.deferred)
+
+    def keywords(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments under the function's own names."""
+        names = self.param_map or {}
+        return {names.get(name, name): value for name, value in arguments.items()}
+
+
+class ToolTable:
+    """The tools of one turn, in registration order, checked once.
+
+    `allowed` narrows what may be called to some names, without changing what the model sees.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, compile: Compile | None = None, allowed: Sequence[str] | None = None
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._checks: dict[str, Check] = {}
+        self._compile = compile
+        self._allowed = None if allowed is None else frozenset(allowed)
+        self._schemas: tuple[ToolSchema, ...] | None = None
+        for tool in tools:
+            self.add(tool)
+
+    def add(self, tool: Tool) -> None:
+        """Take a tool in; raise `ValueError` for a name that is taken or a schema that is none."""
+        if tool.name in self._tools:
+            raise ValueError(f"a tool named {tool.name!r} is already registered")
+        if self._compile is not None and tool.custom_format is None:
+            try:
+                self._checks[tool.name] = self._compile(tool.resolved_parameters)
+            except ValueError as error:
+                raise ValueError(f"the tool {tool.name!r} has an invalid schema: {error}") from error
+        self._tools[tool.name] = tool
+        self._schemas = None
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name."""
+        return self._tools.get(name)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """What the model sees: the same object each time, so that a request's head stays the same bytes."""
+        if self._schemas is None:
+            self._schemas = tuple(tool.schema for tool in self._tools.values())
+        return self._schemas
+
+    def check(self, call: ToolCall) -> ToolResult | None:
+        """Return an error result for a call that cannot run as it stands, or None."""
+        problem = self._problem(call)
+        return None if problem is None else ToolResult(call.id, problem, is_error=True)
+
+    def is_repeatable(self, call: ToolCall) -> bool:
+        """Say whether the call may run without a durable start."""
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.repeatable
+
+    def batches(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, ...]]:
+        """Split calls into what may run side by side: runs of parallel-safe calls, every other call alone."""
+        together: list[ToolCall] = []
+        for call in calls:
+            tool = self._tools.get(call.name)
+            if tool is None or tool.parallel_safe:
+                together.append(call)
+                continue
+            if together:
+                yield tuple(together)
+                together = []
+            yield (call,)
+        if together:
+            yield tuple(together)
+
+    def _problem(self, call: ToolCall) -> str | None:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            return f"Unknown tool {call.name!r}. The tools here are: {names}."
+        if self._allowed is not None and call.name not in self._allowed:
+            return f"The tool {call.name!r} is not permitted here."
+        if call.custom != (tool.custom_format is not None) and tool.custom_format is None:
+            return f"The tool {call.name!r} takes JSON arguments, not free text."
+        try:
+            arguments = call.arguments
+        except JsonInvalid as error:
+            return f"Invalid arguments for {call.name!r}: {error}. Send one JSON object."
+        check = self._checks.get(call.name)
+        wrong = None if check is None or tool.custom_format is not None else check(arguments)
+        return None if wrong is None else f"Invalid arguments for {call.name!r}: {wrong}."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plait.core.messages import Message, ToolCall
+from plait.core.messages import Message
 from plait.kernel.effects import Stop
 from plait.kernel.rules import Guards
 from plait.kernel.state import State
@@ -73,7 +73,7 @@ def _rounds(history: Sequence[Message]) -> list[tuple[object, ...]]:
         message = history[index]
         if message.role == "tool":
             calls = history[index - 1].tool_calls
-            asked = tuple((call.name, call.raw) for call in calls if isinstance(call, ToolCall))
+            asked = tuple((call.name, call.raw) for call in calls)
             came = tuple((result.content, result.status) for result in message.tool_results)
             rounds.append((asked, came))
         elif message.role != "assistant":

@@ -19,22 +19,22 @@ _SPHINX: Final = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+)\s*:\s*(\S.*)$")
 _SECTION: Final = re.compile(r"^\s*(Args|Arguments|Parameters)\s*:\s*$")
 
 
-def infer_parameters(fn: Callable[..., Any]) -> dict[str, object]:
+def infer_parameters(fn: Callable[..., Any], *, skip: str | None = None) -> dict[str, object]:
     """Return the JSON Schema of a function's keyword arguments.
 
-    `self`, `cls`, `*args` and `**kwargs` are left out; parameters without a default are required. Annotations
+    `self`, `cls`, `*args`, `**kwargs` and the parameter `skip` are left out; parameters without a default are required. Annotations
     that say nothing in JSON become strings. A function that cannot be looked into takes no arguments.
     """
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         return _object({}, [])
-    hints = _hints(fn)
+    hints = hints_of(fn)
     notes = argument_notes(inspect.getdoc(fn) or "")
     properties: dict[str, object] = {}
     required = []
     for name, parameter in signature.parameters.items():
-        if name in ("self", "cls") or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if name in ("self", "cls", skip) or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         schema = json_schema_of(hints.get(name, parameter.annotation))
         if name in notes:
@@ -96,7 +96,8 @@ def argument_notes(doc: str) -> dict[str, str]:
 _JSON_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
 
 
-def _hints(fn: Callable[..., Any]) -> dict[str, object]:
+def hints_of(fn: Callable[..., Any]) -> dict[str, object]:
+    """Return a function's annotations, resolved as far as they can be."""
     target = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004
     try:
         return dict(typing.get_type_hints(target, include_extras=True))

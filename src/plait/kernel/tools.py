@@ -6,13 +6,15 @@ Floor: 1. Owns: `Tool`, argument checks, which calls may run side by side; never
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
+from plait.core.cancel import Cancel
 from plait.core.exchange import ToolSchema
 from plait.core.messages import ToolCall, ToolResult
-from plait.core.strict_json import JsonInvalid
-from plait.kernel.schema import infer_parameters
+from plait.core.strict_json import JsonInvalid, dump
+from plait.kernel.schema import hints_of, infer_parameters
 
 Check = Callable[[Mapping[str, object]], str | None]
 """Says in one sentence what is wrong with the arguments, or None."""
@@ -23,6 +25,18 @@ class Compile(Protocol):
 
     def __call__(self, schema: Mapping[str, object], /) -> Check:
         """Compile the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of the call it answers: a parameter annotated with this type is filled in by the host."""
+
+    call_id: str
+    idempotency_key: str
+    """The same for every attempt at this call, in whatever process: conversation, run and call."""
+    cancel: Cancel
+    """Given when the call should stop."""
+    session_id: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +89,9 @@ class Tool:
     @property
     def resolved_parameters(self) -> dict[str, object]:
         """The JSON Schema: as given, or read off the function's signature."""
-        return infer_parameters(self.fn) if self.parameters is None else dict(self.parameters)
+        if self.parameters is not None:
+            return dict(self.parameters)
+        return infer_parameters(self.fn, skip=self.context_parameter)
 
     @property
     def resolved_param_map(self) -> dict[str, str]:
@@ -92,10 +108,32 @@ class Tool:
         """The tool as a model sees it."""
         return ToolSchema(self.name, self.description, self.resolved_parameters, self.custom_format, self.deferred)
 
+    @cached_property
+    def context_parameter(self) -> str | None:
+        """Name of the function's parameter that wants a `ToolContext`, if it has one."""
+        return next((name for name, hint in hints_of(self.fn).items() if hint is ToolContext), None)
+
     def keywords(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments under the function's own names."""
         names = self.param_map or {}
         return {names.get(name, name): value for name, value in arguments.items()}
+
+
+def as_result(call_id: str, value: object) -> ToolResult:
+    """Return what a tool gave back as the result of a call: see `Tool`."""
+    if isinstance(value, ToolResult):
+        return value if value.call_id == call_id else replace(value, call_id=call_id)
+    if isinstance(value, str):
+        return ToolResult(call_id, value)
+    if value is None:
+        return ToolResult(call_id)
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping):
+        text, data = value
+        return replace(as_result(call_id, text), is_error=data.get("ok") is False, data=dict(data))
+    try:
+        return ToolResult(call_id, dump(value))
+    except JsonInvalid:
+        return ToolResult(call_id, str(value))
 
 
 class ToolTable:

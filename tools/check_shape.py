@@ -124,13 +124,14 @@ def module_statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
 def module_state(tree: ast.Module) -> Found:
     """Yield module-level names that hold something mutable, and functions that rebind one."""
     for node in module_statements(tree.body):
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        annotation = node.annotation if isinstance(node, ast.AnnAssign) else None
-        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if isinstance(node, ast.Assign):
+            targets, annotation = node.targets, None
+        elif isinstance(node, ast.AnnAssign):
+            targets, annotation = [node.target], node.annotation
+        else:
+            continue
         for target in targets:
-            if is_mutable(value) and not is_table(target, annotation):
+            if is_mutable(node.value) and not is_table(target, annotation):
                 yield node.lineno, f"module-level mutable state: {ast.unparse(target)}"
     for global_ in (node for node in ast.walk(tree) if isinstance(node, ast.Global)):
         yield global_.lineno, f"module-level mutable state: global {', '.join(global_.names)}"

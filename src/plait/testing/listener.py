@@ -6,6 +6,11 @@ Floor: testing. Owns: the sockets of the port; never: connections.
 from __future__ import annotations
 
 import socket
+import sys
+from typing import Final
+
+_SHARE: Final = socket.SO_REUSEADDR if sys.platform == "linux" else socket.SO_REUSEPORT
+"""Lets two of our sockets have the port while at most one listens; Linux then still refuses it to others."""
 
 
 class Listener:
@@ -33,9 +38,7 @@ class Listener:
     def _bound(self, port: int) -> socket.socket:
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if hasattr(socket, "SO_REUSEPORT"):
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            bound.setsockopt(socket.SOL_SOCKET, _SHARE, 1)
             bound.bind((self.host, port))
             bound.setblocking(False)
         except OSError:

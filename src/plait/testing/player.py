@@ -28,7 +28,7 @@ S = TypeVar("S")
 R = TypeVar("R", bound=Seen)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class When(Generic[S]):
     """A rule beside the ordered steps: it answers every request that matches, before they are looked at.
 

@@ -102,8 +102,8 @@ def raw_members(body: bytes) -> dict[str, bytes]:
         _, end = decoder.raw_decode(text, start)
         members[str(key)] = text[start:end].encode("utf-8", "surrogatepass")
         at = _skip(text, end)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
+        if text[at : at + 1] != "}":
+            at = _expect(text, at, ",")
     return members
 
 

@@ -209,7 +209,7 @@ class ScriptServer:
         except BadHttp as wrong:
             writer.write(b"".join(op.data for op in server_error(400, str(wrong)).plan() if isinstance(op, Send)))
         except ConnectionError:
-            pass  # the client is gone; what it asked for stands in the records
+            pass  # the client went away inside a request
         except Exception as error:  # boundary: a broken script must fail its test, not vanish in this thread
             self._player.blame(error, len(self._requests))
         finally:
@@ -228,7 +228,10 @@ class ScriptServer:
         refusal = self._upcoming_refusal()
         if refusal is not None:
             self._close_port(keep=writer)
-        stays = await carry_out(plan, reader, writer)
+        try:
+            stays = await carry_out(plan, reader, writer)
+        except ConnectionError:
+            stays = False  # the client is gone; what it asked for stands in the records
         if refusal is not None:
             self._listen_later(refusal)
         return stays and incoming.keeps_alive and refusal is None

@@ -41,7 +41,7 @@ types: $(ready)
 
 # The laws, which run in every suite, are tried here with twenty times as many examples.
 prove: $(ready)
-	@$(python) -m pytest -m "(prove or hypothesis) and not real_model" --hypothesis-profile=prove
+	@$(python) -m pytest -m "(prove or hypothesis) and not real_model" --hypothesis-profile=prove -o faulthandler_timeout=3600
 
 bench: $(ready)
 	@$(python) -m bench

@@ -84,12 +84,21 @@ def prints(tree: ast.Module) -> Found:
             yield node.lineno, "print below the cli floor; give the caller an event or a value"
 
 
+def always_reraises(handler: ast.ExceptHandler) -> bool:
+    """Say whether a handler only cleans up: whatever it caught goes on from its end, and there is no other way out."""
+    last = handler.body[-1]
+    ways_out = ast.Return | ast.Break | ast.Continue
+    return (
+        isinstance(last, ast.Raise) and last.exc is None and not any(isinstance(n, ways_out) for n in ast.walk(handler))
+    )
+
+
 def broad_excepts(tree: ast.Module, lines: Sequence[str]) -> Found:
-    """Yield handlers and suppressions of everything that give no `# boundary:` reason on or above their line."""
+    """Yield what swallows everything and gives no `# boundary:` reason on its line or the one above."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-            is_broad = any(kind is None or last_name(kind) in BROAD for kind in caught)
+            is_broad = any(kind is None or last_name(kind) in BROAD for kind in caught) and not always_reraises(node)
         elif isinstance(node, ast.Call) and last_name(node.func) == "suppress":
             is_broad = any(last_name(kind) in BROAD for kind in node.args)
         else:

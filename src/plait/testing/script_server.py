@@ -70,7 +70,7 @@ class ScriptServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
-        self._reopening: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._changed = threading.Condition()
         self._requests: list[Request] = []
         self._connections: set[asyncio.StreamWriter] = set()
@@ -174,11 +174,11 @@ class ScriptServer:
     async def _listen(self, after_s: float = 0.0) -> None:
         await asyncio.sleep(after_s)
         assert self._listener is not None
-        self._server = await asyncio.start_server(self._serve, sock=self._listener.listen(), limit=HEAD_BYTES_MAX)
+        self._server = await asyncio.start_server(self._connected, sock=self._listener.listen(), limit=HEAD_BYTES_MAX)
 
     def _listen_later(self, refusal: Refuse) -> None:
         self._player.skip()
-        self._reopening = asyncio.create_task(self._listen(refusal.for_s))
+        self._run(self._listen(refusal.for_s))
 
     def _upcoming_refusal(self) -> Refuse | None:
         step = self._player.upcoming
@@ -193,11 +193,20 @@ class ScriptServer:
 
     async def _shut_down(self) -> None:
         self._close_port()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # the transports' own goodbyes
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of our own: asyncio complains about one of its own that is cancelled, and we cancel when stopping.
+        self._run(self._serve(reader, writer))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connection_count += 1

@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from plait.testing.clock import VirtualClock
     from plait.testing.errors import InvalidScript, ScriptError, UnexpectedRequest, UnusedStep
     from plait.testing.listener import unused_url
+    from plait.testing.model_steps import Asked, Fail, Silence
     from plait.testing.player import When
     from plait.testing.prefix_cache import Count, PrefixCache
     from plait.testing.request import Request
     from plait.testing.script_file import ScriptFile, read_script
     from plait.testing.script_server import ScriptServer
+    from plait.testing.scripted_model import ScriptedModel
     from plait.testing.steps import Call, Raw, Say
 
 _HOMES: Final[Mapping[str, str]] = {
+    "Asked": "model_steps",
     "Call": "steps",
     "Count": "prefix_cache",
+    "Fail": "model_steps",
     "InvalidScript": "errors",
     "PrefixCache": "prefix_cache",
     "Raw": "steps",
@@ -34,16 +39,21 @@ _HOMES: Final[Mapping[str, str]] = {
     "ScriptError": "errors",
     "ScriptFile": "script_file",
     "ScriptServer": "script_server",
+    "ScriptedModel": "scripted_model",
+    "Silence": "model_steps",
     "UnexpectedRequest": "errors",
     "UnusedStep": "errors",
+    "VirtualClock": "clock",
     "When": "player",
     "read_script": "script_file",
     "unused_url": "listener",
 }
 
 __all__ = [
+    "Asked",
     "Call",
     "Count",
+    "Fail",
     "InvalidScript",
     "PrefixCache",
     "Raw",
@@ -52,8 +62,11 @@ __all__ = [
     "ScriptError",
     "ScriptFile",
     "ScriptServer",
+    "ScriptedModel",
+    "Silence",
     "UnexpectedRequest",
     "UnusedStep",
+    "VirtualClock",
     "When",
     "read_script",
     "unused_url",

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from plait.testing.request import Request, raw_members
 from plait.testing.response import Response, reason_of
-from plait.testing.steps import Call, Say, deltas, joined
+from plait.testing.steps import Call, Say, argument_deltas, deltas, joined
 
 _EVENT_HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -23,7 +23,6 @@ _EVENT_HEADERS: Final[Mapping[str, str]] = {
 }
 _JSON_HEADERS: Final[Mapping[str, str]] = {"Content-Type": "application/json"}
 _CREATED_AT_S: Final = 1_700_000_000
-_ARGUMENT_DELTA_CHARS: Final = 24
 
 
 class Dialect(Protocol):
@@ -123,7 +122,7 @@ class ChatDialect:
             yield chunk({"content": piece})
         for index, call in enumerate(say.calls):
             yield chunk({"tool_calls": [{"index": index, **_opening(call), "function": _function(call, "")}]})
-            for piece in _slices(call.arguments_text):
+            for piece in argument_deltas(call):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         yield chunk({}, say.stop)
         if usage and _wants_usage(request):
@@ -151,10 +150,6 @@ def _opening(call: Call) -> dict[str, object]:
 
 def _function(call: Call, arguments: str | None = None) -> dict[str, object]:
     return {"name": call.name, "arguments": call.arguments_text if arguments is None else arguments}
-
-
-def _slices(text: str) -> Iterable[str]:
-    return (text[i : i + _ARGUMENT_DELTA_CHARS] for i in range(0, len(text), _ARGUMENT_DELTA_CHARS))
 
 
 def _dump(value: object) -> bytes:

@@ -15,7 +15,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+_ARGUMENT_DELTA_CHARS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,12 @@ def deltas(text: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(text, str):
         return tuple(re.findall(r"\s*\S+|\s+$", text))
     return tuple(text)
+
+
+def argument_deltas(call: Call) -> tuple[str, ...]:
+    """Cut the arguments of a call into the pieces that a stream carries."""
+    text = call.arguments_text
+    return tuple(text[at : at + _ARGUMENT_DELTA_CHARS] for at in range(0, len(text), _ARGUMENT_DELTA_CHARS))
 
 
 def joined(text: str | Sequence[str]) -> str:

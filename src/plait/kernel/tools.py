@@ -137,9 +137,10 @@ def as_result(call_id: str, value: object) -> ToolResult:
 
 
 class ToolTable:
-    """The tools of one turn, in registration order, checked once.
+    """The tools of one conversation, in registration order, checked once.
 
-    `allowed` narrows what may be called to some names, without changing what the model sees.
+    `allowed` narrows what the model sees and may call to some names; the others stay known, so that a call to one
+    is told to be not permitted.
     """
 
     def __init__(
@@ -157,11 +158,9 @@ class ToolTable:
         """Take a tool in; raise `ValueError` for a name that is taken or a schema that is none."""
         if tool.name in self._tools:
             raise ValueError(f"a tool named {tool.name!r} is already registered")
-        if self._compile is not None and tool.custom_format is None:
-            try:
-                self._checks[tool.name] = self._compile(tool.resolved_parameters)
-            except ValueError as error:
-                raise ValueError(f"the tool {tool.name!r} has an invalid schema: {error}") from error
+        if tool.parameters is not None:
+            # A schema of plait's own making is valid; somebody else's is tried before the model ever sees it.
+            self._checked(tool)
         self._tools[tool.name] = tool
         self._schemas = None
 
@@ -179,7 +178,8 @@ class ToolTable:
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What the model sees: the same object each time, so that a request's head stays the same bytes."""
         if self._schemas is None:
-            self._schemas = tuple(tool.schema for tool in self._tools.values())
+            shown = (tool for name, tool in self._tools.items() if self._allowed is None or name in self._allowed)
+            self._schemas = tuple(tool.schema for tool in shown)
         return self._schemas
 
     def check(self, call: ToolCall) -> ToolResult | None:
@@ -207,10 +207,23 @@ class ToolTable:
         if together:
             yield tuple(together)
 
+    def _checked(self, tool: Tool) -> Check | None:
+        """Return the check of a tool's arguments, compiled on first use."""
+        if self._compile is None or tool.custom_format is not None:
+            return None
+        check = self._checks.get(tool.name)
+        if check is None:
+            try:
+                check = self._compile(tool.resolved_parameters)
+            except ValueError as error:
+                raise ValueError(f"the tool {tool.name!r} has an invalid schema: {error}") from error
+            self._checks[tool.name] = check
+        return check
+
     def _problem(self, call: ToolCall) -> str | None:
         tool = self._tools.get(call.name)
         if tool is None:
-            names = ", ".join(self._tools) or "none"
+            names = ", ".join(schema.name for schema in self.schemas) or "none"
             return f"Unknown tool {call.name!r}. The tools here are: {names}."
         if self._allowed is not None and call.name not in self._allowed:
             return f"The tool {call.name!r} is not permitted here."
@@ -220,6 +233,6 @@ class ToolTable:
             arguments = call.arguments
         except JsonInvalid as error:
             return f"Invalid arguments for {call.name!r}: {error}. Send one JSON object."
-        check = self._checks.get(call.name)
-        wrong = None if check is None or tool.custom_format is not None else check(arguments)
+        check = self._checked(tool)
+        wrong = None if check is None else check(arguments)
         return None if wrong is None else f"Invalid arguments for {call.name!r}: {wrong}."

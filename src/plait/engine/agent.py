@@ -1,0 +1,236 @@
+"""An agent in memory: a model, some tools, a question, an answer.
+
+Floor: 4. Owns: `Agent`, the simplest face; never: a file, a terminal or a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from plait.core.cancel import Cancel
+from plait.core.clock import Clock, SystemClock
+from plait.core.errors import UnsupportedFeature
+from plait.core.events import Delta, Event
+from plait.core.ids import new_id
+from plait.core.messages import Image, Message, user
+from plait.core.redact import redact_secrets
+from plait.engine.approval import Approver
+from plait.engine.base_host import BoundaryHook, Policy, rules_of
+from plait.engine.calls import Finishing
+from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.limits import Limits
+from plait.engine.result import RunResult, error_of, status_of, text_of
+from plait.engine.threads import Threads
+from plait.engine.validation import compile_schema
+from plait.kernel.effects import End
+from plait.kernel.ports import Model, Options, Setup
+from plait.kernel.rules import Rules
+from plait.kernel.tools import Tool, ToolTable
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A way of working, chosen for one run."""
+
+    name: str = ""
+    system_prompt: str | None = None
+    """Stands before the agent's own system text."""
+    tool_filter: Sequence[str] | None = None
+    """Names of the tools that may be used; None for all, empty for none."""
+    model_override: str | None = None
+    rubric: str | None = None
+    """What an evaluation of the run looks for; not used by the run itself."""
+    reasoning: Literal["low", "medium", "high"] | None = None
+
+
+@dataclass
+class Memory:
+    """A conversation that goes on from run to run; give one as `context` to keep it."""
+
+    messages: list[Message] = field(default_factory=list)
+
+
+class Agent:
+    """Runs tasks with a model and tools, and keeps nothing but what it is told to.
+
+    Each `run` is a conversation of its own unless `context` is given. May be used from any thread, from inside a
+    running event loop, and from inside one of its own tools. Without an approver the caller vouches for the tools.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        tools: Iterable[Tool] = (),
+        *,
+        system: str | None = None,
+        approver: Approver | None = None,
+        limits: Limits | None = None,
+        context: Memory | None = None,
+        plan_mode: bool = False,
+        redact: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+        options: Options | None = None,
+        rules: Rules | None = None,
+        on_boundary: BoundaryHook | None = None,
+        clock: Clock | None = None,
+        threads: Threads | None = None,
+    ) -> None:
+        """Put an agent together; raise `ValueError` for tools with one name or an invalid schema.
+
+        Args:
+            model: a model, or a name that `chat_model` finds.
+            tools: what the model may call, in the order in which it sees them.
+            system: the system prompt.
+            approver: judges calls of tools that change something, run code or ask for it.
+            limits: ceilings of a run.
+            context: the conversation to go on with.
+            plan_mode: one approval for all calls of an answer, instead of one each.
+            redact: take secrets out of tool results before the model sees them.
+            on_event: sees every event of every run, in the thread that runs it.
+        """
+        self.limits = limits or Limits()
+        self._model = _model(model)
+        self._tools = tuple(tools)
+        self._system = system
+        self._context = context
+        self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
+        self._rules = rules_of(self.limits, rules or Rules())
+        self._on_event = on_event
+        self._finishing = Finishing(self.limits.max_tool_result_tokens, _redacted if redact else None)
+        self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
+        self._bench = Workbench(clock or SystemClock(), threads or Threads())
+        self._table = ToolTable(self._tools, compile=compile_schema)
+
+    @property
+    def model(self) -> Model:
+        """The model that runs ask, unless a profile names another."""
+        return self._model
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order in which the model sees them."""
+        return self._tools
+
+    def run(
+        self,
+        text: str,
+        *,
+        profile: Profile | None = None,
+        on_text: Callable[[str], None] | None = None,
+        images: Iterable[Image] = (),
+        cancel: Cancel | None = None,
+    ) -> RunResult:
+        """Run a task in this thread and return its outcome.
+
+        Args:
+            text: what is asked.
+            profile: a way of working for this run.
+            on_text: gets every fragment of the answer as it comes.
+            images: pictures that belong to the question.
+            cancel: ends the run from another thread.
+
+        Raises:
+            UnsupportedFeature: pictures were given and the model takes none.
+        """
+        with self._conversation(profile, on_text) as conversation:
+            question = self._question(conversation.model, text, images)
+            end = conversation.turn((question,), cancel=cancel)
+            conversation.close()
+            return self._result(conversation, end)
+
+    async def arun(
+        self,
+        text: str,
+        *,
+        profile: Profile | None = None,
+        on_text: Callable[[str], None] | None = None,
+        images: Iterable[Image] = (),
+        cancel: Cancel | None = None,
+    ) -> RunResult:
+        """Run a task in this task; see `run`. A cancelled task closes the run and raises CancelledError."""
+        with self._conversation(profile, on_text) as conversation:
+            question = self._question(conversation.model, text, images)
+            try:
+                end = await conversation.aturn((question,), cancel=cancel)
+            finally:
+                await conversation.aclose()
+            return self._result(conversation, end)
+
+    @contextmanager
+    def _conversation(self, profile: Profile | None, on_text: Callable[[str], None] | None) -> Iterator[Conversation]:
+        profile = profile or Profile()
+        table = self._table
+        if profile.tool_filter is not None:
+            table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
+        system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
+        options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
+        id = new_id("s")
+        policy = replace(self._policy, finishing=replace(self._finishing, session_id=id))
+        terms = Terms(table, Setup(system, table.schemas, options), policy, self._rules)
+        conversation = Conversation(_override(self._model, profile.model_override), terms, self._bench, id=id)
+        if self._context is not None:
+            conversation.state.history.extend(self._context.messages)
+        if self._on_event is not None:
+            conversation.observers.add(self._on_event)
+        if on_text is not None:
+            conversation.observers.add(_text_handler(on_text), Delta)
+        yield conversation
+
+    def _question(self, model: Model, text: str, images: Iterable[Image]) -> Message:
+        pictures = tuple(images)
+        if pictures and not model.supports_images:
+            raise UnsupportedFeature(
+                f"the model {model.name!r} takes no images", hint="ask without images, or choose a model with vision"
+            )
+        return user(text, pictures)
+
+    def _result(self, conversation: Conversation, end: End) -> RunResult:
+        state = conversation.state
+        if self._context is not None:
+            self._context.messages[:] = state.history
+        conversation.observers.raise_fault()
+        model = conversation.model
+        error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", "")))
+        return RunResult(
+            text_of(end, error),
+            status_of(end.reason),
+            end.reason,
+            error,
+            state.turn_usage,
+            tuple(state.history),
+            state.steps,
+        )
+
+
+def _model(model: Model | str) -> Model:
+    if not isinstance(model, str):
+        return model
+    from plait.models.chat_model import chat_model
+
+    return chat_model(model)
+
+
+def _override(model: Model, name: str | None) -> Model:
+    """Return the same model under another name, where a profile asks for one."""
+    if name is None or name == model.name:
+        return model
+    with_model = getattr(model, "with_model", None)
+    if with_model is None:
+        raise UnsupportedFeature(f"the model {model.name!r} cannot be exchanged for {name!r}")
+    other: Model = with_model(name)
+    return other
+
+
+def _redacted(text: str) -> str:
+    return redact_secrets(text)[0]
+
+
+def _text_handler(on_text: Callable[[str], None]) -> Callable[[Event], None]:
+    def handle(event: Event) -> None:
+        if isinstance(event, Delta) and event.kind == "content":
+            on_text(event.text)
+
+    return handle

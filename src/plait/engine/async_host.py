@@ -1,0 +1,168 @@
+"""Meets the loop's effects in the caller's event loop.
+
+Floor: 4. Owns: a turn's running calls, as awaits, tasks or threads; never: policy (`base_host`).
+
+A single async call is awaited in place, without a task; several run as tasks. Sync tools run in threads, and what a
+thread brings after a cancellation is kept: its real result is better than "cancelled".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from contextlib import nullcontext
+
+from plait.core.cancel import Cancel
+from plait.core.exchange import Reply
+from plait.core.messages import ToolCall, ToolResult
+from plait.engine.approval import Verdict, as_verdict
+from plait.engine.base_host import GRACE_S, BaseHost, Stage
+from plait.engine.calls import failure_of, keywords, result_of, timed_out
+from plait.kernel.effects import NOTHING, Act, Boundary, Outcome, Plan, Think
+from plait.kernel.log import AsyncFactLog
+from plait.kernel.ports import AsyncChannel
+from plait.kernel.tools import Tool
+
+
+class AsyncHost(BaseHost):
+    """One turn's host; see `kernel.drivers.AsyncHost` for the contract of each method."""
+
+    def __init__(self, stage: Stage, log: AsyncFactLog, channel: AsyncChannel) -> None:
+        super().__init__(stage)
+        self.log = log
+        self._channel = channel
+        self._waiting: deque[tuple[ToolCall, bool]] = deque()
+        self._tasks: set[asyncio.Future[Outcome]] = set()
+        self._handed: list[Outcome] = []
+
+    @property
+    def running(self) -> int:
+        """Calls that were started and not yet handed back."""
+        return len(self._waiting) + len(self._tasks)
+
+    async def boundary(self, at: Boundary) -> Plan:
+        """Answer with the limits' word, then with the face's."""
+        plan = self._early_plan(at)
+        if plan is not NOTHING or self._policy.on_boundary is None:
+            return plan
+        said = self._policy.on_boundary(at)
+        return (await said if inspect.isawaitable(said) else said) or NOTHING
+
+    async def think(self, ask: Think) -> Reply:
+        """Make one attempt of one request."""
+        emit = self._begin_thinking(ask)
+        reply = await self._channel.think(ask, emit, self.cancel)
+        self._end_thinking(ask)
+        return reply
+
+    async def approve(self, call: ToolCall) -> Verdict:
+        """Judge one call: the policy first, then the approver; one that blocks is asked in a thread."""
+        call, tool, said = self._judge(call)
+        approver = self._policy.approver
+        if said is not None or approver is None:
+            assert said is not None
+            return said
+        if self._policy.plan_mode:
+            return await self._threads.arun(lambda: self._plan_verdict(call, approver))
+        if inspect.iscoroutinefunction(approver.approve):
+            return as_verdict(await approver.approve(call, tool), call)
+        return as_verdict(await self._threads.arun(lambda: approver.approve(call, tool)), call)
+
+    def start(self, act: Act) -> None:
+        """Take a batch in; a lone call begins when it is waited for, several begin now."""
+        self._waiting.extend((call, act.resolve) for call in act.calls)
+        if len(act.calls) > 1:
+            self._fill()
+
+    async def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
+        """Run the lone call here, or wait until one of several has finished."""
+        self._handed.clear()
+        if not self.running:
+            await self._clock.asleep(timeout_s or 0)
+            return ()
+        if not self._tasks and len(self._waiting) == 1 and timeout_s is None:
+            call, resolve = self._waiting[0]
+            self._handed.append(await self._outcome(call, resolve))
+            self._waiting.popleft()
+            return tuple(self._handed)
+        self._fill()
+        done, _ = await asyncio.wait(self._tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for future in done:
+            self._tasks.discard(future)
+            self._handed.append(future.result())
+        self._fill()
+        return tuple(self._handed)
+
+    async def abandon(self) -> tuple[Outcome, ...]:
+        """Tell every running call to stop, give it a moment, and return what is known."""
+        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE_S)
+        self._handed += [task.result() for task in self._tasks if task.done() and not task.cancelled()]
+        self._tasks.clear()
+        known, self._handed = tuple(self._handed), []
+        return known
+
+    def _fill(self) -> None:
+        """Start waiting calls while there is room for them."""
+        while self._waiting and len(self._tasks) < self._policy.limits.tool_concurrency:
+            self._tasks.add(asyncio.ensure_future(self._outcome(*self._waiting.popleft())))
+
+    async def _outcome(self, call: ToolCall, resolve: bool) -> Outcome:
+        if resolve and not self._tools.is_repeatable(call):
+            return await self._threads.arun(lambda: self._resolve(call))
+        tool, cancel = self._tool(call), self.cancel.child()
+        run = self._invoke_async if inspect.iscoroutinefunction(tool.fn) else self._invoke_in_thread
+        try:
+            return Outcome.of(await run(call, tool, cancel))
+        finally:
+            cancel.detach()
+
+    async def _invoke_async(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
+        finishing = self._policy.finishing
+        deadline = asyncio.timeout(tool.timeout_s)
+        try:
+            async with deadline if tool.timeout_s else nullcontext():
+                value = await tool.fn(**keywords(tool, call, cancel, finishing))
+        except Exception as error:  # boundary: a tool's failure is its result
+            if tool.timeout_s is not None and deadline.expired():
+                return timed_out(call, tool.timeout_s)
+            return failure_of(call, error, finishing)
+        return result_of(call, value, finishing)
+
+    async def _invoke_in_thread(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
+        finishing = self._policy.finishing
+        thread = self._threads.arun(lambda: tool.fn(**keywords(tool, call, cancel, finishing)))
+        timer = None
+        if tool.timeout_s is not None:
+            timer = asyncio.get_running_loop().call_later(tool.timeout_s, cancel.cancel, "timeout")
+        try:
+            value = await _from_thread(thread, cancel)
+            if inspect.isawaitable(value):
+                value = await value
+        except Exception as error:  # boundary: a tool's failure is its result
+            if cancel.reason == "timeout" and tool.timeout_s is not None:
+                return timed_out(call, tool.timeout_s)
+            return failure_of(call, error, finishing)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return result_of(call, value, finishing)
+
+
+async def _from_thread(thread: asyncio.Future[object], cancel: Cancel) -> object:
+    """Return what a thread brings. A cancellation tells it to stop, and waits a moment for its real result.
+
+    With the result in hand the cancellation is not raised here: the driver sees it in the task's own count.
+    """
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        cancel.cancel("interrupted")
+        await asyncio.wait((thread,), timeout=GRACE_S)
+        if not thread.done():
+            raise
+        return thread.result()

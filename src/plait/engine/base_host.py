@@ -1,0 +1,163 @@
+"""What both hosts have in common: the turn's policy, the draft of an answer, who watches.
+
+Floor: 4. Owns: everything about a turn that has no colour; never: waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from plait.core.cancel import Cancel
+from plait.core.clock import Clock
+from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
+from plait.core.messages import Message, Text, ToolCall
+from plait.kernel.effects import NOTHING, Allow, Boundary, Deny, Outcome, Plan, Stop, Think
+from plait.kernel.rules import Rules
+from plait.kernel.state import State
+from plait.kernel.tools import Tool, ToolTable
+from plait.engine import limits as budget
+from plait.engine.approval import PLAN_DENIED, Approver, approve_plan
+from plait.engine.calls import Finishing
+from plait.engine.limits import Limits
+from plait.engine.observers import Observers
+from plait.engine.threads import Threads
+
+GRACE_S: Final = 5.0
+"""How long a tool that was told to stop is waited for."""
+
+Resolve = Callable[[ToolCall], Outcome]
+
+BoundaryHook = Callable[[Boundary], Any]
+"""Asked at every boundary; returns a `Plan`, or None for nothing. May be a coroutine in an async host."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a conversation's turns are run; the same for both colours."""
+
+    approver: Approver | None = None
+    """None: every call that the table holds may run."""
+    limits: Limits = field(default_factory=Limits)
+    finishing: Finishing = field(default_factory=Finishing)
+    plan_mode: bool = False
+    """One decision for all calls of a message, through the approver's `approve_plan`."""
+    on_boundary: BoundaryHook | None = None
+    before_call: Callable[[ToolCall, Tool], Allow | Deny | None] | None = None
+    """Judges a call before the approver does; None leaves it to the approver."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one turn is played on."""
+
+    state: State
+    tools: ToolTable
+    policy: Policy
+    observers: Observers
+    cancel: Cancel
+    clock: Clock
+    threads: Threads
+    resolve: Resolve
+    """Finds out what became of a call that an earlier process started."""
+
+
+class BaseHost:
+    """State of one turn in progress."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.cancel = stage.cancel
+        self._state = stage.state
+        self._tools = stage.tools
+        self._policy = stage.policy
+        self._observers = stage.observers
+        self._clock = stage.clock
+        self._threads = stage.threads
+        self._resolve = stage.resolve
+        self._began_s = stage.clock.monotonic_s()
+        self._draft: list[Piece] = []
+        self._shown = 0
+        self._planned: tuple[int, bool] | None = None
+
+    def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
+        """A start must be durable unless running the call twice is as good as once."""
+        return not all(self._tools.is_repeatable(call) for call in calls)
+
+    def partial(self) -> Message | None:
+        """Return what the model had said so far, once."""
+        text = "".join(text for kind, text in self._draft if kind == "content")
+        self._draft.clear()
+        return Message("assistant", (Text(text),)) if text else None
+
+    def publish(self, event: Event) -> None:
+        """Tell the observers; an exception of theirs is raised at the next effect."""
+        self._observers.publish(event)
+
+    def _begin_thinking(self, ask: Think) -> Callable[[Sequence[Piece]], None] | None:
+        """Forget the last draft; return who takes the fragments, or None when they are not for people."""
+        self._observers.raise_fault()
+        if ask.purpose != "step":
+            return None
+        if ask.attempt > 1 and self._shown:
+            self.publish(AttemptReset(self._state.steps + 1, ask.attempt, self._shown))
+        self._draft.clear()
+        self._shown = 0
+        return self._emit
+
+    def _end_thinking(self, ask: Think) -> None:
+        if ask.purpose == "step":
+            self._draft.clear()
+            self._shown = 0
+            self.publish(StreamEnd(self._state.steps + 1))
+
+    def _emit(self, pieces: Sequence[Piece]) -> None:
+        self._draft.extend(pieces)
+        self._shown += len(pieces)
+        if self._observers.wants_deltas:
+            step = self._state.steps + 1
+            for kind, text in pieces:
+                self._observers.publish(Delta(kind, text, step))
+
+    def _early_plan(self, at: Boundary) -> Plan:
+        """What the turn's own limits say at a boundary, before anybody is asked."""
+        self._observers.raise_fault()
+        if self._planned is not None and not self._planned[1]:
+            return Plan(stop=Stop("plan_denied", PLAN_DENIED))
+        if at.phase == "step":
+            stop = budget.check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s)
+            if stop is not None:
+                return Plan(stop=stop)
+        return NOTHING
+
+    def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
+        """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
+        self._observers.raise_fault()
+        tool = self._tool(call)
+        said = None if self._policy.before_call is None else self._policy.before_call(call, tool)
+        if isinstance(said, Deny):
+            return call, tool, said
+        if said is not None:
+            call = said.call
+        if self._policy.approver is None or not tool.gated:
+            return call, tool, said or Allow(call)
+        return call, tool, None
+
+    def _plan_verdict(self, call: ToolCall, approver: Approver) -> Allow | Deny:
+        """Decide about all calls of the open round at once, and answer for this one."""
+        round_ = self._state.round
+        assert round_ is not None, "the loop asked about a call outside of a round"
+        if self._planned is None or self._planned[0] != round_.of:
+            known = [(each, tool) for each in round_.calls if (tool := self._tools.get(each.name)) is not None]
+            self._planned = (round_.of, approve_plan(approver, known))
+        return Allow(call) if self._planned[1] else Deny(PLAN_DENIED)
+
+    def _tool(self, call: ToolCall) -> Tool:
+        tool = self._tools.get(call.name)
+        assert tool is not None, f"the loop asked about {call.name!r}, which the table does not hold"
+        return tool
+
+
+def rules_of(limits: Limits, base: Rules) -> Rules:
+    """Return the loop's rules with this conversation's ceiling of steps."""
+    return Rules(limits.max_steps, base.retry, base.guards, base.shrinking)

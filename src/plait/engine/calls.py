@@ -1,0 +1,80 @@
+"""From a tool call to a result: keywords in, a bounded result out, exceptions told as errors.
+
+Floor: 4. Owns: what both hosts do to a call before and after it runs; never: running it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from plait.core.cancel import Cancel
+from plait.core.errors import Refusal
+from plait.core.messages import ToolCall, ToolResult
+from plait.kernel.tools import Tool, ToolContext, as_result
+
+CHARS_PER_TOKEN: Final = 4
+_FRAMES: Final = 3
+
+Shape = Callable[[str], str]
+"""Changes the text of a result before a model sees it: redaction, for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """What happens to every result of a conversation."""
+
+    result_tokens_max: int = 8_000
+    redact: Shape | None = None
+    session_id: str = ""
+    run_id: str = ""
+
+    def apply(self, result: ToolResult) -> ToolResult:
+        """Return the result as the model gets it: redacted, then bounded."""
+        text = result.content if self.redact is None else self.redact(result.content)
+        text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
+        return result if text is result.content else replace(result, content=text)
+
+
+def keywords(tool: Tool, call: ToolCall, cancel: Cancel, finishing: Finishing) -> dict[str, object]:
+    """Return what the tool's function is called with."""
+    arguments = tool.keywords(call.arguments)
+    name = tool.context_parameter
+    if name is not None:
+        key = f"{finishing.session_id}/{finishing.run_id}/{call.id}"
+        arguments[name] = ToolContext(call.id, key, cancel, finishing.session_id)
+    return arguments
+
+
+def result_of(call: ToolCall, value: object, finishing: Finishing) -> ToolResult:
+    """Return what a tool gave back as the call's result."""
+    return finishing.apply(as_result(call.id, value))
+
+
+def failure_of(call: ToolCall, error: BaseException, finishing: Finishing) -> ToolResult:
+    """Return an exception of a tool as an error result: its sentence, its advice, where it was raised."""
+    if isinstance(error, Refusal):
+        text = f"{error.message}. {error.hint}" if error.hint else error.message
+        data: Mapping[str, object] = {"ok": False, "error": error.message, "code": error.refusal, **error.details}
+        return finishing.apply(ToolResult(call.id, text, is_error=True, data=data))
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    where = "".join(f"\n  {frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} in {frame.name}" for frame in frames)
+    said = f"{type(error).__name__}: {error}"
+    result = ToolResult(call.id, f"{said}{where}", is_error=True, data={"ok": False, "error": said})
+    return finishing.apply(result)
+
+
+def timed_out(call: ToolCall, timeout_s: float) -> ToolResult:
+    """Return the result of a call that was stopped at its deadline."""
+    return ToolResult(call.id, f"Stopped after {timeout_s:g} s: the tool did not finish in time.", is_error=True)
+
+
+def bounded(text: str, chars_max: int) -> str:
+    """Return text that fits: head and tail, and between them a line that says how much was left out."""
+    if chars_max <= 0 or len(text) <= chars_max:
+        return text
+    half = chars_max // 2
+    dropped = len(text) - 2 * half
+    return f"{text[:half]}\n[… truncated: {dropped} characters left out …]\n{text[len(text) - half :]}"

@@ -1,0 +1,184 @@
+"""One conversation with a model: its state, its log, its line, run turn by turn in either colour.
+
+Floor: 4. Owns: what lasts from one turn to the next; never: where facts are stored (`log` is handed in).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from plait.core.cancel import Cancel
+from plait.core.clock import Clock, SystemClock
+from plait.core.errors import JournalError, JournalPoisoned, SessionBusy
+from plait.core.ids import new_id
+from plait.core.messages import Message, ToolCall, ToolResult
+from plait.engine.async_host import AsyncHost
+from plait.engine.base_host import Policy, Resolve, Stage
+from plait.engine.observers import Observers
+from plait.engine.portal import Portal
+from plait.engine.sync_host import SyncHost
+from plait.engine.threads import Threads
+from plait.kernel.drivers import adrive, drive
+from plait.kernel.effects import End, Outcome
+from plait.kernel.log import AsyncFactLog, FactLog, MemoryLog
+from plait.kernel.loop import Loop, turn
+from plait.kernel.ports import AsyncChannel, Channel, Model, Setup
+from plait.kernel.rules import Rules
+from plait.kernel.state import State
+from plait.kernel.tools import ToolTable
+
+_UNKNOWN = (
+    "The process that ran this call ended before it saw the result: it may have done all, part or nothing of its "
+    "work. Check before repeating it."
+)
+
+
+@dataclass
+class Workbench:
+    """What conversations of one program share: time, threads, the loop for async tools."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    threads: Threads = field(default_factory=Threads)
+    portal: Portal = field(default_factory=Portal)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a conversation is held under; fixed from its first request on."""
+
+    tools: ToolTable
+    setup: Setup
+    policy: Policy = field(default_factory=Policy)
+    rules: Rules = field(default_factory=Rules)
+    resolve: Resolve | None = None
+    """Finds out what became of a call that an earlier process started; None says that nobody knows."""
+
+
+class Conversation:
+    """Holds a conversation; one turn at a time, from any thread or event loop."""
+
+    def __init__(
+        self,
+        model: Model,
+        terms: Terms,
+        bench: Workbench,
+        *,
+        state: State | None = None,
+        log: FactLog | None = None,
+        alog: AsyncFactLog | None = None,
+        id: str = "",
+    ) -> None:
+        self.model = model
+        self.terms = terms
+        self.id = id or new_id("s")
+        self.state = state or State()
+        self.observers = Observers()
+        self._bench = bench
+        memory = MemoryLog(bench.clock.now_ms, run_id=self.id) if log is None or alog is None else None
+        self._log: FactLog = log or memory  # type: ignore[assignment]
+        self._alog: AsyncFactLog = alog or memory  # type: ignore[assignment]
+        self._channel: Channel | None = None
+        self._achannel: AsyncChannel | None = None
+        self._busy = threading.Lock()
+        self._broken: JournalError | None = None
+
+    @property
+    def log(self) -> FactLog:
+        """The log that sync turns write to."""
+        return self._log
+
+    def turn(
+        self, inputs: tuple[Message, ...] = (), *, cancel: Cancel | None = None, sender: str = "", resume: bool = False
+    ) -> End:
+        """Run one turn in this thread; an unfinished one goes on first.
+
+        Durability: every fact of the turn is in the log, on return and on any exception but a `JournalError`.
+        Cancel: `cancel` from any thread, or Ctrl-C in the main thread, ends it as interrupted.
+        """
+        with self._held():
+            if self._channel is None:
+                self._channel = self.model.open(self.terms.setup)
+            if self.state.in_turn and not resume:
+                end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
+                if end.reason == "interrupted":
+                    return end
+            loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
+            return self._drive(loop, cancel)
+
+    async def aturn(
+        self, inputs: tuple[Message, ...] = (), *, cancel: Cancel | None = None, sender: str = "", resume: bool = False
+    ) -> End:
+        """Run one turn in this task; an unfinished one goes on first.
+
+        Cancel: a cancelled task closes the turn and raises CancelledError; `cancel` ends it as interrupted.
+        """
+        with self._held():
+            if self._achannel is None:
+                self._achannel = self.model.aopen(self.terms.setup)
+            if self.state.in_turn and not resume:
+                end = await self._adrive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
+                if end.reason == "interrupted":
+                    return end
+            loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
+            return await self._adrive(loop, cancel)
+
+    def close(self) -> None:
+        """Give the line to the model back."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    async def aclose(self) -> None:
+        """Give the line to the model back, in the event loop that used it."""
+        self.close()
+        if self._achannel is not None:
+            channel, self._achannel = self._achannel, None
+            await channel.aclose()
+
+    def _drive(self, loop: Loop, cancel: Cancel | None) -> End:
+        assert self._channel is not None
+        host = SyncHost(self._stage(cancel), self._log, self._channel, self._bench.portal)
+        return drive(loop, host)
+
+    async def _adrive(self, loop: Loop, cancel: Cancel | None) -> End:
+        assert self._achannel is not None
+        return await adrive(loop, AsyncHost(self._stage(cancel), self._alog, self._achannel))
+
+    def _stage(self, cancel: Cancel | None) -> Stage:
+        return Stage(
+            self.state,
+            self.terms.tools,
+            self.terms.policy,
+            self.observers,
+            cancel or Cancel(),
+            self._bench.clock,
+            self._bench.threads,
+            self.terms.resolve or nobody_knows,
+        )
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise SessionBusy(
+                f"the session {self.id!r} is in the middle of a turn", hint="wait for it, or use another session"
+            )
+        try:
+            if self._broken is not None:
+                raise JournalPoisoned(
+                    f"the log of the session {self.id!r} failed before: {self._broken}", hint="open the session again"
+                )
+            yield
+        except JournalError as error:
+            # What memory holds beyond the log was never promised; only a fresh fold of the log can be trusted.
+            self._broken = self._broken or error
+            raise
+        finally:
+            self._busy.release()
+
+
+def nobody_knows(call: ToolCall) -> Outcome:
+    """Return the outcome of a call whose end nobody saw."""
+    return Outcome.of(ToolResult(call.id, _UNKNOWN, status="unknown"))

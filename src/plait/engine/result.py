@@ -1,0 +1,100 @@
+"""What a turn comes to, for the one who asked.
+
+Floor: 4. Owns: how an end reads as a status, a text and an error; never: how it came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from plait.core.errors import LimitReached, ModelProtocolError, PlaitError
+from plait.core.exchange import ProviderFailed
+from plait.core.messages import Message
+from plait.core.usage import Usage
+from plait.kernel.effects import End
+from plait.models.errors import to_error
+
+Status = Literal["completed", "waiting", "interrupted", "limit", "error"]
+
+_STATUS: Final[Mapping[str, Status]] = {
+    "completed": "completed",
+    "approval_required": "waiting",
+    "waiting": "waiting",
+    "interrupted": "interrupted",
+    "cancelled": "interrupted",
+    "superseded": "interrupted",
+    "shutdown": "interrupted",
+    "timeout": "interrupted",
+    "max_steps": "limit",
+    "limit": "limit",
+    "loop_guard": "limit",
+    "truncated": "limit",
+    "plan_denied": "limit",
+    "stopped": "limit",
+    "policy_stop": "limit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of one run; `str()` of it is the text."""
+
+    text: str
+    """The answer, or a sentence that says why there is none."""
+    status: Status
+    reason: str
+    """The end's own word: completed, max_steps, loop_guard, error, …"""
+    error: PlaitError | None
+    usage: Usage
+    messages: Sequence[Message]
+    """The whole conversation, this turn included."""
+    steps: int
+    """Model answers of this turn."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def raise_for_status(self) -> RunResult:
+        """Return the result, or raise its error."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+def status_of(reason: str) -> Status:
+    """Return the status that a turn's end is told as; an unknown reason is an error."""
+    return _STATUS.get(reason, "error")
+
+
+def error_of(end: End, *, model: str, endpoint: str) -> PlaitError | None:
+    """Return the error of an end that has one. An exception that is a bug, not an outcome, is raised."""
+    cause = end.error
+    if isinstance(cause, ProviderFailed):
+        return to_error(cause, model=model, endpoint=endpoint)
+    if isinstance(cause, PlaitError):
+        return cause
+    if cause is not None:
+        raise cause
+    status = status_of(end.reason)
+    if status == "limit":
+        return LimitReached(
+            end.detail or end.reason, limit=end.reason, hint="raise the limit, or make the task smaller"
+        )
+    if status == "error":
+        return ModelProtocolError(end.detail or f"the turn ended with {end.reason!r}")
+    return None
+
+
+def text_of(end: End, error: PlaitError | None) -> str:
+    """Return the answer, or the sentence that stands for it."""
+    if end.reply is not None:
+        return end.reply
+    if end.reason == "plan_denied":
+        return end.detail
+    if status_of(end.reason) == "limit":
+        return f"Stopped: {end.detail or end.reason}"
+    if error is not None:
+        return f"Failed: {error.message}"
+    return "" if end.reason == "completed" else f"Stopped: {end.detail or end.reason.replace('_', ' ')}"

@@ -1,0 +1,42 @@
+"""Argument checks by JSON Schema, compiled once a tool.
+
+Floor: 4. Owns: the bridge to the validator; never: a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from plait.kernel.tools import Check
+
+_PROBLEMS_MAX: Final = 5
+_VALUE_CHARS_MAX: Final = 200
+
+
+def compile_schema(schema: Mapping[str, object]) -> Check:
+    """Return a check for arguments; raise `ValueError` for a schema that is not one."""
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema))
+    except ValueError as error:
+        raise ValueError(str(error).split("\n", 1)[0]) from error
+
+    def check(arguments: Mapping[str, object]) -> str | None:
+        if validator.is_valid(arguments):
+            return None
+        problems = []
+        for problem in validator.iter_errors(arguments):
+            where = ".".join(str(step) for step in problem.instance_path)
+            said = (
+                problem.message
+                if len(problem.message) <= _VALUE_CHARS_MAX
+                else problem.message[:_VALUE_CHARS_MAX] + "…"
+            )
+            problems.append(f"at {where!r}: {said}" if where else said)
+            if len(problems) == _PROBLEMS_MAX:
+                break
+        return "; ".join(problems) or "they do not fit the schema"
+
+    return check

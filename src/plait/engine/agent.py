@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from plait.core.cancel import Cancel
@@ -20,6 +20,7 @@ from plait.core.redact import redact_secrets
 from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.calls import Finishing
+from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.limits import Limits
 from plait.engine.result import RunResult, error_of, status_of, text_of
@@ -46,13 +47,6 @@ class Profile:
     reasoning: Literal["low", "medium", "high"] | None = None
 
 
-@dataclass
-class Memory:
-    """A conversation that goes on from run to run; give one as `context` to keep it."""
-
-    messages: list[Message] = field(default_factory=list)
-
-
 class Agent:
     """Runs tasks with a model and tools, and keeps nothing but what it is told to.
 
@@ -68,7 +62,7 @@ class Agent:
         system: str | None = None,
         approver: Approver | None = None,
         limits: Limits | None = None,
-        context: Memory | None = None,
+        context: ContextManager | None = None,
         plan_mode: bool = False,
         redact: bool = True,
         on_event: Callable[[Event], None] | None = None,
@@ -172,7 +166,7 @@ class Agent:
         terms = Terms(table, Setup(system, table.schemas, options), policy, self._rules)
         conversation = Conversation(_override(self._model, profile.model_override), terms, self._bench, id=id)
         if self._context is not None:
-            conversation.state.history.extend(self._context.messages)
+            conversation.rewrite(0, 0, tuple(self._context.messages()), "context")
         if self._on_event is not None:
             conversation.observers.add(self._on_event)
         if on_text is not None:
@@ -190,7 +184,7 @@ class Agent:
     def _result(self, conversation: Conversation, end: End) -> RunResult:
         state = conversation.state
         if self._context is not None:
-            self._context.messages[:] = state.history
+            self._context.replace(state.history)
         conversation.observers.raise_fault()
         model = conversation.model
         error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", "")))

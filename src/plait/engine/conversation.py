@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import JournalError, JournalPoisoned, SessionBusy
+from plait.core.facts import Reset
 from plait.core.ids import new_id
 from plait.core.messages import Message, ToolCall, ToolResult
 from plait.engine.async_host import AsyncHost
@@ -124,6 +125,16 @@ class Conversation:
                     return end
             loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
             return await self._adrive(loop, cancel)
+
+    def rewrite(self, start: int, end: int, messages: tuple[Message, ...], why: str) -> None:
+        """Put other messages in the place of history from `start` to `end`, between turns.
+
+        Durability: the fact is in the log, and committed with the next turn at the latest.
+        """
+        with self._held():
+            fact = Reset(start, end, messages, why)
+            self.state.apply(fact)
+            self._log.append((fact,))
 
     def close(self) -> None:
         """Give the line to the model back."""

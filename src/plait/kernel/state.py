@@ -206,6 +206,7 @@ class State:
         # A new list, because views of the old epoch may still be read by another thread.
         self.history = [*self.history[: fact.start], *fact.messages, *self.history[fact.end :]]
         self.epoch += 1
+        self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
         self.turn_began = _moved(self.turn_began, fact)
         if fact.usage is not None:
             self._spend(fact.usage)

@@ -1,0 +1,100 @@
+"""A command run to its end: bounded output, a time limit, and nothing of it alive when it was told to stop.
+
+Floor: 2. Owns: starting and stopping one foreground command, from any thread; never: what may be run.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from plait.core.cancel import Cancel
+from plait.core.errors import Refusal
+from plait.hands.command import Command, Finished, RunOptions
+
+if TYPE_CHECKING:
+    from plait.hands.running import Running
+
+
+def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> Finished:
+    """Run a command to its end and return what came of it; a failing command is a result, not an error.
+
+    Its stdin is /dev/null, its session and process group are its own. It has ended when its first process has: a
+    background child that keeps the output open does not hold the call.
+    Raises `Refusal` when it could not be started.
+    Cancel: at the time limit, on `cancel` and on KeyboardInterrupt the whole tree is stopped (TERM, `grace_s`, KILL)
+    before this returns or raises; a signal that was given before starts nothing.
+    """
+    if os.name != "posix":
+        raise Refusal("UNSUPPORTED_PLATFORM", "commands run on Linux and macOS only", hint="use the file tools")
+    _check_argv(command)
+    from plait.hands.running import Running  # its modules exist on POSIX only
+
+    stop = cancel.child() if cancel is not None else Cancel()
+    try:
+        running = Running(command.argv, options, stop)
+        if threading.current_thread() is not threading.main_thread():
+            return running.run()
+        return _run_beside(running, stop)
+    finally:
+        stop.detach()
+
+
+def _check_argv(command: Command) -> None:
+    """Refuse arguments that no program can be given."""
+    try:
+        encoded = [os.fsencode(argument) for argument in command.argv]
+    except UnicodeEncodeError:
+        raise Refusal("INVALID_INPUT", "the command is not valid text", hint="use proper Unicode") from None
+    if not encoded or not encoded[0]:
+        raise Refusal("INVALID_INPUT", "the command is empty", hint="name a program")
+    if any(b"\0" in argument for argument in encoded):
+        raise Refusal("INVALID_INPUT", "the command has a NUL character", hint="leave it out")
+
+
+def _run_beside(running: Running, stop: Cancel) -> Finished:
+    """Run in a thread of its own, because Ctrl-C may strike the main thread between any two steps.
+
+    Here it strikes a wait: the tree is stopped, the thread ends, and only then is it raised.
+    """
+    box = _Box(running)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(box.fill,), name="plait-command")
+    try:
+        thread.start()
+        thread.join()
+    except BaseException:
+        stop.cancel("interrupted")
+        _join(thread)
+        raise
+    return box.take()
+
+
+def _join(thread: threading.Thread) -> None:
+    while thread.is_alive():
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            continue  # it is being stopped already; what the first one asked for is raised when that is done
+
+
+class _Box:
+    """Carries what a function returned or raised from one thread to another."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._result: Finished | None = None
+        self._error: BaseException | None = None
+
+    def fill(self) -> None:
+        try:
+            self._result = self._running.run()
+        except BaseException as error:  # boundary: raised again in the thread that asked
+            self._error = error
+
+    def take(self) -> Finished:
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result

@@ -1,0 +1,170 @@
+"""Where keys and passwords live, recognised by the file that was really opened and not by its name.
+
+Floor: 2. Owns: the list of such places and the test; never: who may be asked for leave.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+from plait.hands import beneath
+from plait.hands.workspace import Pinned
+
+_IN_HOME: Final = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/op",
+    ".kube",
+    ".docker/config.json",
+    ".netrc",
+    "_netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".password-store",
+    ".vault-token",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    "Library/Keychains",
+)
+_OF_SYSTEM: Final = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private")
+_LINKED_FILES_MAX: Final = 1_000
+_DEPTH_MAX: Final = 300
+
+Identity = tuple[int, int]
+"""Device and inode: what a file is, whatever it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """A secret place as the file system has it: its deepest existing part and the names that are still missing."""
+
+    identity: Identity
+    missing: tuple[str, ...]
+    is_directory: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlaces:
+    """Directories and files that tools do not touch, with exceptions beneath them.
+
+    The places are looked up anew at every test, because they may come to exist in between.
+    """
+
+    places: tuple[str, ...]
+    """Absolute paths."""
+    exceptions: tuple[str, ...] = ()
+    """Absolute paths of directories inside a place that are no secret (output kept for the model to read)."""
+
+    @classmethod
+    def usual(cls, home: str, own: tuple[str, ...] = (), exceptions: tuple[str, ...] = ()) -> SecretPlaces:
+        """The places that most machines have; `own` are plait's state and configuration."""
+        at_home = tuple(os.path.join(home, name) for name in _IN_HOME)
+        return cls((*at_home, *_OF_SYSTEM, *own), exceptions)
+
+    def hold(self, pinned: Pinned) -> bool:
+        """Say whether the pinned name is a secret place or lies in one, through links and hard links too."""
+        anchors = [anchor for place in self.places if (anchor := _anchor(place))]
+        open_ones = {anchor.identity for place in self.exceptions if (anchor := _anchor(place)) and not anchor.missing}
+        secret = {anchor.identity for anchor in anchors if not anchor.missing}
+        status = pinned.status()
+        own = [(_identity(status), False)] if status else []
+        for identity, is_process in (*own, *_ancestors(pinned.fd)):
+            if identity in open_ones:
+                return False
+            if is_process or identity in secret:
+                return True
+        return _would_be_created(pinned, anchors) or (status is not None and _is_linked(status, anchors))
+
+    def identities(self) -> frozenset[Identity]:
+        """The places that exist now: what a descent through opened directories must not enter."""
+        found = (_anchor(place) for place in self.places)
+        return frozenset(anchor.identity for anchor in found if anchor and not anchor.missing)
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def _anchor(place: str) -> _Anchor | None:
+    """Look up a place; None when not even its root can be looked at."""
+    path = place
+    missing: tuple[str, ...] = ()
+    for _ in range(_DEPTH_MAX):
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            path, name = os.path.split(path)
+            missing = (name, *missing)
+        except OSError:
+            return None
+        else:
+            return _Anchor(_identity(status), missing, stat.S_ISDIR(status.st_mode), path)
+    return None
+
+
+def _ancestors(fd: int) -> list[tuple[Identity, bool]]:
+    """The opened directory and all above it, as the kernel names them now, and which of them is about a process."""
+    found: list[tuple[Identity, bool]] = []
+    current = os.dup(fd)
+    try:
+        for _ in range(_DEPTH_MAX):
+            identity = _identity(os.fstat(current))
+            if found and identity == found[-1][0]:
+                break
+            found.append((identity, _is_process(current, identity)))
+            above = os.open("..", beneath.LOOK | beneath.DIRECTORY, dir_fd=current)
+            os.close(current)
+            current = above
+    except OSError:
+        pass  # what cannot be climbed cannot be compared; the directory itself was
+    finally:
+        os.close(current)
+    return found
+
+
+def _is_process(fd: int, identity: Identity) -> bool:
+    """Say whether a directory describes a process (its environment, its memory), wherever procfs is mounted."""
+    try:
+        return os.stat("environ", dir_fd=fd).st_dev == identity[0] == os.stat("/proc/self/environ").st_dev
+    except OSError:
+        return False
+
+
+def _would_be_created(pinned: Pinned, anchors: list[_Anchor]) -> bool:
+    names = (*pinned.missing, pinned.name)
+    here = _identity(os.fstat(pinned.fd))
+    return any(a.missing and a.identity == here and names[: len(a.missing)] == a.missing for a in anchors)
+
+
+def _is_linked(status: os.stat_result, anchors: list[_Anchor]) -> bool:
+    """Say whether a file with several names has one of them directly in a secret directory."""
+    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+        return False
+    return any(_identity(status) in _files_in(a.path) for a in anchors if a.is_directory and not a.missing)
+
+
+def _files_in(directory: str) -> set[Identity]:
+    try:
+        with os.scandir(directory) as entries:
+            return {_identity(e.stat(follow_symlinks=False)) for e in itertools.islice(entries, _LINKED_FILES_MAX)}
+    except OSError:
+        return set()

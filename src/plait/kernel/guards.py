@@ -5,7 +5,7 @@ Floor: 1. Owns: what counts as no progress, and the words the model is told; nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ _REPEATED: Final = (
     "Repeating them will not help: try another way, or say what stands in the way."
 )
 _PERIODS: Final = (1, 2, 3)
+_Round = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Nudge:
 
 def before_step(state: State, guards: Guards) -> Nudge | Stop | None:
     """Look at the rounds so far, before the model is asked again."""
-    count = repeats(state.history[state.turn_began :])
+    count = repeats(state.history, state.turn_began)
     if count >= guards.repeats_max:
         return Stop("loop_guard", f"the same tool calls gave the same results {count} times")
     if count >= guards.repeats_told and count % guards.repeats_told == 0:
@@ -51,35 +52,41 @@ def at_answer(state: State, guards: Guards) -> Nudge | Stop | None:
     return None
 
 
-def repeats(history: Sequence[Message]) -> int:
-    """Return how many rounds in a row, up to the last one, repeat what went before: alone, in twos or in threes."""
-    rounds = _rounds(history)
-    return max((_repeats_of(rounds, period) for period in _PERIODS), default=0)
+def repeats(history: Sequence[Message], begin: int = 0) -> int:
+    """Return how many rounds in a row, up to the last one, repeat what went before: alone, in twos or in threes.
+
+    Looks back only as far as the repetition goes, so that a long turn costs no more than a short one.
+    """
+    source = _rounds_back(history, begin)
+    seen: list[_Round | None] = []
+
+    def back(count: int) -> _Round | None:
+        while len(seen) <= count:
+            seen.append(next(source, None))
+        return seen[count]
+
+    longest = 0
+    for period in _PERIODS:
+        same = 0
+        while (earlier := back(same + period)) is not None and earlier == back(same):
+            same += 1
+        longest = max(longest, same // period + 1 if same else 0)
+    return longest
 
 
-def _repeats_of(rounds: Sequence[object], period: int) -> int:
-    same = 0
-    for index in range(len(rounds) - 1, period - 1, -1):
-        if rounds[index] != rounds[index - period]:
-            break
-        same += 1
-    return same // period + 1 if same else 0
-
-
-def _rounds(history: Sequence[Message]) -> list[tuple[object, ...]]:
-    """The trailing rounds of calls, each as what was asked and what came back, ids left out."""
-    rounds: list[tuple[object, ...]] = []
-    for index in range(len(history) - 1, 0, -1):
+def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[_Round]:
+    """The trailing rounds of calls, the last one first: what was asked and what came back, ids left out."""
+    index = len(history) - 1
+    while index > begin:
         message = history[index]
         if message.role == "tool":
-            calls = history[index - 1].tool_calls
-            asked = tuple((call.name, call.raw) for call in calls)
-            came = tuple((result.content, result.status) for result in message.tool_results)
-            rounds.append((asked, came))
-        elif message.role != "assistant":
-            break
-    rounds.reverse()
-    return rounds
+            asked = tuple((call.name, call.raw) for call in history[index - 1].tool_calls)
+            yield asked, tuple((result.content, result.status) for result in message.tool_results)
+            index -= 2
+        elif message.marked("guard"):
+            index -= 1
+        else:
+            return
 
 
 def _nudge(state: State, guards: Guards, text: str, reason: str, detail: str) -> Nudge | Stop:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Final, NoReturn
 
 
 class JsonInvalid(ValueError):
@@ -21,7 +22,10 @@ def parse(text: str | bytes) -> object:
     cannot carry, is refused). Of a repeated key the last value counts, as everywhere in Python.
     """
     try:
-        value = json.loads(text, parse_constant=_constant, parse_float=_float)
+        if isinstance(text, bytes):
+            # json would guess UTF-16 and UTF-32, and let encoded halves of surrogate pairs through.
+            text = text.decode("utf-8-sig")
+        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         raise JsonInvalid(f"not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
@@ -82,10 +86,31 @@ def _float(text: str) -> float:
     return value
 
 
-def _may_hold_surrogate(text: str | bytes) -> bool:
+def plain(value: object) -> object:
+    """Return the value as it would come back from JSON: text keys, lists for tuples, text for what JSON has not.
+
+    The result shares nothing with the value, so that it can be kept.
+    """
+    try:
+        return _plain(value)
+    except RecursionError:
+        return str(type(value))
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def _may_hold_surrogate(text: str) -> bool:
     r"""Only a `\ud8xx` escape, or a surrogate in a Python string, can bring one in."""
-    if isinstance(text, bytes):
-        return b"\\ud" in text or b"\\uD" in text
     return "\\ud" in text or "\\uD" in text or (not text.isascii() and _is_lone(text))
 
 
@@ -98,10 +123,20 @@ def _is_lone(text: str) -> bool:
 
 
 def _has_surrogate(value: object) -> bool:
-    if isinstance(value, str):
-        return _is_lone(value)
-    if isinstance(value, list):
-        return any(_has_surrogate(item) for item in value)
-    if isinstance(value, dict):
-        return any(_is_lone(key) or _has_surrogate(item) for key, item in value.items())
+    # Not recursive: the parser may have gone deeper than Python's own stack reaches.
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            if _is_lone(item):
+                return True
+        elif isinstance(item, list):
+            left += item
+        elif isinstance(item, dict):
+            left += item.keys()
+            left += item.values()
     return False
+
+
+# Made once: json.loads makes one on every call that changes how numbers are read.
+_DECODER: Final = json.JSONDecoder(parse_constant=_constant, parse_float=_float)

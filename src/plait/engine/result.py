@@ -6,7 +6,7 @@ Floor: 4. Owns: how an end reads as a status, a text and an error; never: how it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from plait.core.errors import LimitReached, ModelProtocolError, PlaitError
@@ -48,7 +48,7 @@ class RunResult:
     """The end's own word: completed, max_steps, loop_guard, error, …"""
     error: PlaitError | None
     usage: Usage
-    messages: Sequence[Message]
+    messages: Sequence[Message] = field(repr=False)
     """The whole conversation, this turn included."""
     steps: int
     """Model answers of this turn."""

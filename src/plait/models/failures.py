@@ -1,0 +1,203 @@
+"""What can go wrong with a connection, told apart in one place for both transports.
+
+Floor: 2. Owns: exceptions of sockets, TLS and HTTP libraries → `ProviderFailed`; never: what a provider says in words.
+
+The classes of the two HTTP libraries are known here by name, so that neither is imported for the other's sake.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from plait.core.errors import ErrorClass
+from plait.core.exchange import ProviderFailed
+from plait.models.pace import Pace
+
+Trouble = Literal[
+    "refused",
+    "unreachable",
+    "dns",
+    "dns_temporary",
+    "certificate",
+    "not_tls",
+    "tls",
+    "proxy",
+    "closed",
+    "garbage",
+    "encoding",
+]
+At = Literal["connect", "headers", "stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    detail: str
+    message: str
+    hint: str = ""
+    kind: ErrorClass = "unavailable"
+    retryable: bool = True
+
+
+_CASES: Final[Mapping[Trouble, _Case]] = {
+    "refused": _Case(
+        "refused", "nothing listens at {where}", "start the server, or check the endpoint's address and port"
+    ),
+    "unreachable": _Case(
+        "unreachable", "{where} cannot be reached: {reason}", "check the network, the VPN and the endpoint's address"
+    ),
+    "dns": _Case(
+        "dns",
+        "there is no host called {host!r}",
+        "check the spelling of the endpoint",
+        retryable=False,
+    ),
+    "dns_temporary": _Case(
+        "dns", "the name {host!r} cannot be looked up now: {reason}", "check the network and the name server"
+    ),
+    "certificate": _Case(
+        "certificate",
+        "the certificate of {where} is not trusted: {reason}",
+        "if the host uses its own certificate authority, name its PEM file as `ca_file`",
+        retryable=False,
+    ),
+    "not_tls": _Case(
+        "tls",
+        "{where} does not speak TLS",
+        "if it is a plain HTTP server, write http:// in the endpoint",
+        retryable=False,
+    ),
+    "tls": _Case("tls", "no TLS connection with {where}: {reason}"),
+    "proxy": _Case(
+        "proxy",
+        "the proxy would not connect to {where}: {reason}",
+        "check HTTPS_PROXY and its user and password, or name the host in NO_PROXY",
+        retryable=False,
+    ),
+    "closed": _Case("closed", "{where} closed the connection before it answered"),
+    "garbage": _Case(
+        "not_http",
+        "{where} does not answer in HTTP: {reason}",
+        "check the endpoint's address and port",
+        kind="protocol",
+        retryable=False,
+    ),
+    "encoding": _Case(
+        "encoding", "the answer of {where} is packed in a way that was not asked for: {reason}", kind="protocol"
+    ),
+}
+_BROKEN_OFF: Final = _Case("incomplete_stream", "the answer of {where} broke off before its end", kind="protocol")
+_NAMES: Final[Mapping[str, Trouble]] = {
+    "ClientHttpProxyError": "proxy",
+    "ClientProxyConnectionError": "proxy",
+    "ServerDisconnectedError": "closed",
+    "ContentLengthError": "closed",
+    "TransferEncodingError": "garbage",
+    "BadHttpMessage": "garbage",
+    "HTTPException": "garbage",
+    "ClientResponseError": "garbage",
+    "ClientPayloadError": "closed",
+    "IncompleteRead": "closed",
+}
+_NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
+_UNKNOWN_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+def failure_of(error: BaseException, url: str, at: At) -> ProviderFailed:
+    """Say what `error` means for a request to `url` that had got as far as `at`."""
+    trouble, reason = _trouble_of(error)
+    is_broken_off = at == "stream" and trouble in ("closed", "garbage", "tls", "unreachable")
+    return _failed(_BROKEN_OFF if is_broken_off else _CASES[trouble], url, at, reason)
+
+
+def encoding_failure(url: str, reason: str) -> ProviderFailed:
+    """Say that a body is packed in a way that cannot be unpacked."""
+    return _failed(_CASES["encoding"], url, "stream", reason)
+
+
+def timeout_failure(pace: Pace, url: str, at: At) -> ProviderFailed:
+    """Say which limit an exchange has passed."""
+    where, limit = where_of(url), f"{pace.limit_s:g} s"
+    sentences = {
+        "connect": (f"no connection with {where} within {limit}", "check the address, the network and any proxy"),
+        "first_byte": (
+            f"{where} took the request and did not begin to answer within {limit} (first byte)",
+            "raise the first-byte timeout if the model reads or thinks that long",
+        ),
+        "idle": (
+            f"the answer of {where} stood still for {limit} (idle)",
+            "raise the idle timeout if the model pauses that long",
+        ),
+        "total": (f"the answer of {where} was not complete within {limit} (total)", "raise the total timeout"),
+    }
+    message, hint = sentences[pace.phase]
+    return ProviderFailed("timeout", message, phase=at, detail=pace.phase, hint=hint)
+
+
+def where_of(url: str) -> str:
+    """Return host and port of a URL for people, without user, path and query."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{parts.port}" if parts.port else name
+
+
+def _failed(case: _Case, url: str, at: At, reason: str) -> ProviderFailed:
+    message = case.message.format(where=where_of(url), host=urlsplit(url).hostname or "", reason=reason)
+    return ProviderFailed(case.kind, message, phase=at, detail=case.detail, hint=case.hint, retryable=case.retryable)
+
+
+def _trouble_of(error: BaseException) -> tuple[Trouble, str]:
+    chain = list(_chain(error))
+    for link in chain:
+        known = _trouble_of_system(link)
+        if known is not None:
+            return known
+    for link in chain:
+        for parent in type(link).__mro__:
+            if parent.__name__ in _NAMES:
+                return _NAMES[parent.__name__], _first_line(link)
+    return ("closed" if isinstance(error, OSError) else "garbage"), _first_line(error)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and what it says caused it, each once."""
+    seen: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        link = waiting.pop(0)
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [link.__cause__, link.__context__, getattr(link, "os_error", None), *link.args]
+
+
+def _trouble_of_system(error: BaseException) -> tuple[Trouble, str] | None:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "certificate", error.verify_message or _first_line(error)
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or _first_line(error)
+        is_plain = reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+        return ("not_tls" if is_plain else "tls"), reason.lower().replace("_", " ")
+    if isinstance(error, socket.gaierror):
+        return ("dns" if error.errno in _UNKNOWN_NAME else "dns_temporary"), error.strerror or "unknown"
+    if isinstance(error, ConnectionRefusedError):
+        return "refused", "refused"
+    if isinstance(error, OSError) and str(error).startswith("Tunnel connection failed"):
+        return "proxy", str(error).removeprefix("Tunnel connection failed: ")
+    if isinstance(error, (ConnectionResetError, BrokenPipeError, ConnectionAbortedError)):
+        return "closed", "connection reset"
+    if isinstance(error, OSError) and error.errno in _NO_ROUTE:
+        return "unreachable", error.strerror or "no route"
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]

@@ -1,0 +1,135 @@
+"""How a URL is reached: directly, or through which proxy.
+
+Floor: 2. Owns: proxy settings and what counts as this machine or a private network; never: a connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import ssl
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from plait.core.errors import ConfigError
+from plait.models.transport import Network
+
+_LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+_SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
+"""Addresses of overlay networks and of providers' own networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where to connect to for one origin, and through what."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy_host: str = ""
+    """Empty: no proxy."""
+    proxy_port: int = 0
+    proxy_auth: str = field(default="", repr=False)
+    """Value of `Proxy-Authorization`."""
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """True when the proxy is asked for a tunnel, False when it is handed the request itself."""
+        return bool(self.proxy_host) and self.scheme == "https"
+
+    @property
+    def proxy_url(self) -> str | None:
+        """The proxy without its credentials."""
+        return f"http://{self.proxy_host}:{self.proxy_port}" if self.proxy_host else None
+
+
+def route_of(url: str, network: Network) -> Route:
+    """Say how `url` is reached.
+
+    Raises:
+        ConfigError: the URL or the proxy cannot be used.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{url!r} is not an http:// or https:// address", hint="check the endpoint")
+    direct = Route(parts.scheme, parts.hostname, _port(url))
+    proxy = _proxy_of(direct, network)
+    if not proxy:
+        return direct
+    at = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if at.scheme != "http" or not at.hostname:
+        raise ConfigError(
+            f"a proxy of the kind {at.scheme}:// cannot be used", hint="give an http:// proxy, or unset the variable"
+        )
+    auth = ""
+    if at.username:
+        login = f"{unquote(at.username)}:{unquote(at.password or '')}".encode()
+        auth = f"Basic {base64.b64encode(login).decode('ascii')}"
+    return Route(direct.scheme, direct.host, direct.port, at.hostname, at.port or 80, auth)
+
+
+def is_private(host: str) -> bool:
+    """Say whether a host is this machine or on a private network, judged by its address or name alone."""
+    host = host.lower().rstrip(".")
+    address = _address(host)
+    if address is None:
+        # A name without a dot is one of a local network or of a container's neighbours.
+        return "." not in host or host.endswith(_LOCAL_SUFFIXES)
+    return address.is_private or address.is_loopback or address.is_link_local or address in _SHARED
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine."""
+    host = host.lower().rstrip(".")
+    address = _address(host)
+    return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
+
+
+def tls_context(network: Network) -> ssl.SSLContext:
+    """Make the TLS settings: the system's authorities, `ca_file` beside them, HTTP/1.1.
+
+    Raises:
+        ConfigError: `ca_file` cannot be read.
+    """
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if network.ca_file:
+        try:
+            context.load_verify_locations(network.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"the certificate authorities in {network.ca_file!r} cannot be read: {error}",
+                hint="`ca_file` is a PEM file",
+            ) from error
+    return context
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{url!r} has no usable port", hint="check the endpoint") from error
+    return port or (443 if parts.scheme == "https" else 80)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _proxy_of(route: Route, network: Network) -> str | None:
+    if is_loopback(route.host):
+        return None
+    if network.proxy:
+        return network.proxy
+    if not network.trust_env:
+        return None
+    proxies = urllib.request.getproxies()
+    if urllib.request.proxy_bypass(f"{route.host}:{route.port}"):
+        return None
+    return proxies.get(route.scheme) or proxies.get("all")

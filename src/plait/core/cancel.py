@@ -17,14 +17,14 @@ def _nothing() -> None:
 class Cancel:
     """A stop signal that is given once, heard by everybody who asked, and inherited by children.
 
-    Any thread may call any method, a signal handler included (the lock is re-entrant).
+    Any thread may call any method, a signal handler included: the lock is re-entrant, and nobody sleeps or runs
+    foreign code while holding it.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_event", "_lock", "_next", "_reason", "_undo_parent")
+    __slots__ = ("__weakref__", "_calls", "_lock", "_next", "_reason", "_undo_parent")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._event: threading.Event | None = None
         self._calls: dict[int, Callable[[], None]] = {}
         self._next = 0
         self._reason: str | None = None
@@ -45,12 +45,9 @@ class Cancel:
             if self._reason is not None:
                 return
             self._reason = reason
-            calls = list(self._calls.values())
-            self._calls.clear()
-            if self._event is not None:
-                self._event.set()
+            calls, self._calls = self._calls.copy(), {}
         first: BaseException | None = None
-        for call in calls:
+        for call in calls.values():
             try:
                 call()
             except BaseException as error:  # boundary: one listener may not keep the others from hearing
@@ -89,17 +86,18 @@ class Cancel:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Sleep until the signal or the timeout; say whether the signal came."""
-        with self._lock:
-            if self._reason is not None:
-                return True
-            if self._event is None:
-                self._event = threading.Event()
-            event = self._event
-        return event.wait(timeout_s)
+        # Not an Event: its lock is not re-entrant, so a signal handler that cancels could wait for itself.
+        bell = threading.Lock()
+        bell.acquire()
+        undo = self.on_cancel(bell.release)
+        try:
+            return bell.acquire(timeout=-1 if timeout_s is None else min(max(timeout_s, 0), threading.TIMEOUT_MAX))
+        finally:
+            undo()
 
     def _forget(self, key: int) -> None:
-        with self._lock:
-            self._calls.pop(key, None)
+        # Without the lock: the collector may call this anywhere, in a thread that holds another signal's lock.
+        self._calls.pop(key, None)
 
     def __del__(self) -> None:
         self._undo_parent()

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Final, TypeVar
 
 from plait.core.facts import (
-    OBSERVATIONS,
     Asked,
     Decided,
     Fact,
@@ -27,6 +26,7 @@ from plait.core.facts import (
     ToolStart,
     TurnEnd,
     TurnStart,
+    is_observation,
 )
 from plait.core.messages import (
     Control,
@@ -43,6 +43,8 @@ from plait.core.messages import (
     ToolResult,
 )
 from plait.core.usage import TOKEN_FIELDS, Usage
+
+T = TypeVar("T")
 
 Json = dict[str, object]
 
@@ -79,11 +81,11 @@ def encode_fact(fact: Fact) -> tuple[str, Json]:
 def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
     """Return the fact; raise `FactInvalid` for anything that `encode_fact` would not have written."""
     read = _READERS.get(name)
-    if read is None:
-        if name in OBSERVATIONS or name.startswith("x_"):
-            return Observation(name, dict(data))
+    if read is None and not is_observation(name):
         raise FactInvalid(f"unknown fact type {name!r}: written by a newer plait, or not a journal of plait's")
     reader = _Reader(name, data)
+    if read is None:
+        return Observation(name, reader.rest())
     fact = read(reader)
     reader.done()
     return fact
@@ -91,12 +93,13 @@ def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
 
 def encode_message(message: Message) -> Json:
     """Return a message as `{role, parts, origin}`, losing nothing."""
-    return _lean(
-        {"role": message.role, "parts": [_encode_part(part) for part in message.parts], "origin": message.origin}
-    )
+    return {
+        "role": message.role,
+        **_lean({"parts": [_encode_part(part) for part in message.parts], "origin": message.origin}),
+    }
 
 
-def decode_message(data: Mapping[str, object]) -> Message:
+def decode_message(data: object) -> Message:
     """Return the message; raise `FactInvalid` for anything that `encode_message` would not have written."""
     reader = _Reader("message", data)
     message = _message(reader)
@@ -146,11 +149,23 @@ class _Reader:
     def mapping_or_none(self, name: str) -> Mapping[str, object] | None:
         return self.mapping(name) if name in self._data else None
 
-    def items(self, name: str) -> Sequence[object]:
+    def each(self, name: str, decode: Callable[[object], T]) -> tuple[T, ...]:
+        """Take an array, empty where it was left out, and decode its items; an error names the one it was in."""
         value = self._data.pop(name, ())
         if not isinstance(value, (list, tuple)):
             raise self._wrong(name, "an array")
-        return value
+        items: list[T] = []
+        for index, item in enumerate(value):
+            try:
+                items.append(decode(item))
+            except FactInvalid as error:
+                raise FactInvalid(f"{self._what}.{name}[{index}]: {error}") from None
+        return tuple(items)
+
+    def rest(self) -> Json:
+        """Take everything that is left, whatever it is."""
+        rest, self._data = self._data, {}
+        return rest
 
     def done(self) -> None:
         if self._data:
@@ -170,8 +185,8 @@ class _Reader:
 
 
 def _lean(data: Json) -> Json:
-    """Leave out what decoding supplies: None, "", False, empty lists."""
-    return {key: value for key, value in data.items() if value or (value == 0 and value is not False)}
+    """Leave out what decoding supplies: None, "", False, empty lists. For optional fields only."""
+    return {key: value for key, value in data.items() if value}
 
 
 def _encode_part(part: Part) -> Json:
@@ -210,7 +225,7 @@ def _part(reader: _Reader, data: Mapping[str, object]) -> Part:
     if "reasoning" in data:
         return Reasoning(reader.text("reasoning"), reader.mapping_or_none("opaque"))
     if "image" in data:
-        return _image(reader)
+        return _image(reader, "image")
     if "wire" in data:
         return Opaque(reader.text("wire"), reader.mapping("payload"))
     if "control" in data:
@@ -228,8 +243,8 @@ def _call(reader: _Reader) -> ToolCall:
     )
 
 
-def _image(reader: _Reader) -> Image:
-    data, media_type, kind = reader.text("image"), reader.text("media_type"), reader.text("kind")
+def _image(reader: _Reader, data_field: str) -> Image:
+    data, media_type, kind = reader.text(data_field), reader.text("media_type"), reader.text("kind")
     if kind not in ("base64", "url"):
         raise reader.fail("kind", "base64 or url")
     return Image(data, media_type, "url" if kind == "url" else "base64")
@@ -251,15 +266,13 @@ def _result(reader: _Reader, call_id: str) -> ToolResult:
     if status is None:
         raise reader.fail("status", "one of " + ", ".join(STATUSES))
     content, data = reader.text("content", ""), reader.mapping_or_none("data")
-    images = tuple(_result_image(item) for item in reader.items("images"))
+    images = reader.each("images", _result_image)
     return ToolResult(call_id, content, status != "ok", data, status, images)
 
 
 def _result_image(data: object) -> Image:
-    if not isinstance(data, Mapping):
-        raise FactInvalid("image: an object is wanted")
-    reader = _Reader("image", {"image": data.get("data"), **{key: data[key] for key in data if key != "data"}})
-    image = _image(reader)
+    reader = _Reader("image", data)
+    image = _image(reader, "data")
     reader.done()
     return image
 
@@ -268,7 +281,7 @@ def _message(reader: _Reader) -> Message:
     role = ROLES.get(reader.text("role"))
     if role is None:
         raise reader.fail("role", "one of " + ", ".join(ROLES))
-    return Message(role, tuple(_decode_part(item) for item in reader.items("parts")), reader.text("origin", ""))
+    return Message(role, reader.each("parts", _decode_part), reader.text("origin", ""))
 
 
 def encode_usage(usage: Usage) -> Json:
@@ -291,16 +304,26 @@ def decode_usage(data: Mapping[str, object]) -> Usage:
     counts = {name: reader.number(name) if name in data else None for name in TOKEN_FIELDS}
     cost = _decimal(reader) if "cost" in data else None
     currency, computed = reader.text("currency", "USD"), reader.flag("computed", False)
-    estimated = frozenset(str(name) for name in reader.items("estimated"))
+    estimated = frozenset(reader.each("estimated", _name))
     reader.done()
     return Usage(**counts, cost=cost, currency=currency, computed=computed, estimated=estimated)
 
 
+def _name(data: object) -> str:
+    if not isinstance(data, str):
+        raise FactInvalid("text is wanted")
+    return data
+
+
 def _decimal(reader: _Reader) -> Decimal:
+    text = reader.text("cost")
     try:
-        return Decimal(reader.text("cost"))
-    except InvalidOperation as error:
-        raise reader.fail("cost", "a decimal number as text") from error
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or str(value) != text:
+        raise reader.fail("cost", "a decimal number as text")
+    return value
 
 
 def _maybe_usage(reader: _Reader) -> Usage | None:
@@ -334,18 +357,13 @@ def _write_reset(fact: Reset) -> Json:
 
 
 def _read_reset(reader: _Reader) -> Reset:
-    messages = []
-    for item in reader.items("messages"):
-        if not isinstance(item, Mapping):
-            raise reader.fail("messages", "an array of messages")
-        messages.append(decode_message(item))
-    return Reset(
-        reader.number("start"), reader.number("end"), tuple(messages), reader.text("why"), _maybe_usage(reader)
-    )
+    start, end, why = reader.number("start"), reader.number("end"), reader.text("why")
+    return Reset(start, end, reader.each("messages", decode_message), why, _maybe_usage(reader))
 
 
 def _write_retry(fact: RetryScheduled) -> Json:
-    data = _lean({"attempt": fact.attempt, "delay_ms": fact.delay_ms, "kind": fact.kind, "message": fact.message})
+    data: Json = {"attempt": fact.attempt, "delay_ms": fact.delay_ms, "kind": fact.kind}
+    data |= _lean({"message": fact.message})
     if fact.usage is not None:
         data["usage"] = encode_usage(fact.usage)
     return data
@@ -368,8 +386,8 @@ def _write_tool_start(fact: ToolStart) -> Json:
 
 
 def _write_decided(fact: Decided) -> Json:
-    data = _lean({"call": fact.call_id, "reason": fact.reason})
-    return data | {"allow": fact.allow} | ({} if fact.arguments is None else {"arguments": fact.arguments})
+    data: Json = {"call": fact.call_id, "allow": fact.allow, **_lean({"reason": fact.reason})}
+    return data if fact.arguments is None else data | {"arguments": fact.arguments}
 
 
 # One row a fact type: its JSON name, how it is written, how it is read.
@@ -384,7 +402,7 @@ _TABLE: Final[Sequence[tuple[type, str, Callable[..., Json], Callable[[_Reader],
     (
         Asked,
         "asked",
-        lambda fact: _lean({"call": fact.call_id, "request": fact.request, "question": fact.question}),
+        lambda fact: {"call": fact.call_id, "request": fact.request, **_lean({"question": fact.question})},
         lambda read: Asked(read.text("call"), read.text("request"), read.text("question", "")),
     ),
     (
@@ -413,7 +431,7 @@ _TABLE: Final[Sequence[tuple[type, str, Callable[..., Json], Callable[[_Reader],
     (
         TurnEnd,
         "turn_end",
-        lambda fact: _lean({"reason": fact.reason, "detail": fact.detail}),
+        lambda fact: {"reason": fact.reason, **_lean({"detail": fact.detail})},
         lambda read: TurnEnd(read.text("reason"), read.text("detail", "")),
     ),
 )

@@ -114,7 +114,13 @@ class Observation:
     """Recorded for people and reports, ignored by the fold."""
 
     type: str
+    """One of `OBSERVATIONS`, or an application's own that begins with `x_`."""
     data: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A log that holds a type it cannot read is lost, so the mistake must not get that far.
+        if not is_observation(self.type):
+            raise ValueError(f"no observation has the type {self.type!r}; one of your own begins with 'x_'")
 
 
 Fact = (
@@ -144,6 +150,11 @@ OBSERVATIONS: Final = frozenset(
     }
 )
 """Types that `Observation` may have; an application's own begin with `x_`."""
+
+
+def is_observation(type: str) -> bool:
+    """Say whether a fact of this type is an observation."""
+    return type in OBSERVATIONS or type.startswith("x_")
 
 
 @dataclass(frozen=True, slots=True)

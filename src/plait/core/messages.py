@@ -88,8 +88,8 @@ class ToolCall:
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> ToolCall:
         """Read what `to_dict` wrote; `id` and `name` are required."""
-        arguments = data.get("arguments") or {}
-        raw = arguments if isinstance(arguments, str) else dump(arguments)
+        arguments = data.get("arguments")
+        raw = arguments if isinstance(arguments, str) else dump({} if arguments is None else arguments)
         return cls(str(data["id"]), str(data["name"]), raw)
 
 

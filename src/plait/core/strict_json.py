@@ -10,6 +10,9 @@ import math
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
+_INT_BITS_MAX: Final = 14_000
+"""Python neither reads nor writes more than 4,300 digits of an integer."""
+
 
 class JsonInvalid(ValueError):
     """The text is not the JSON that plait accepts; the message says what and where."""
@@ -25,7 +28,7 @@ def parse(text: str | bytes) -> object:
         if isinstance(text, bytes):
             # json would guess UTF-16 and UTF-32, and let encoded halves of surrogate pairs through.
             text = text.decode("utf-8-sig")
-        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
+        value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise JsonInvalid(f"not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
@@ -89,24 +92,34 @@ def _float(text: str) -> float:
 def plain(value: object) -> object:
     """Return the value as it would come back from JSON: text keys, lists for tuples, text for what JSON has not.
 
-    The result shares nothing with the value, so that it can be kept.
+    The result shares nothing mutable with the value, so that it can be kept. Never raises.
     """
     try:
         return _plain(value)
     except RecursionError:
-        return str(type(value))
+        return type(value).__name__
+
+
+def text_of(value: object) -> str:
+    """Return `str(value)`, or the name of its type where that fails."""
+    try:
+        return str(value)
+    except Exception:  # boundary: a foreign `__str__`
+        return type(value).__name__
 
 
 def _plain(value: object) -> object:
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= _INT_BITS_MAX else hex(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+        return {key if isinstance(key, str) else text_of(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return str(value)
+    return text_of(value)
 
 
 def _may_hold_surrogate(text: str) -> bool:

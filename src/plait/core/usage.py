@@ -6,11 +6,12 @@ Floor: 0. Owns: adding usages up honestly; never: a price.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import ClassVar, Final, Literal
 
 Provenance = Literal["reported", "computed", "estimated", "unavailable"]
 
+_MONEY_DIGITS: Final = 50
 TOKEN_FIELDS: Final = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
@@ -78,7 +79,7 @@ class Usage:
             return Amount(None, "unavailable", currency)
         if name in self.estimated:
             return Amount(value, "estimated", currency)
-        if self.computed or name == "total":
+        if self.computed or name == "total" or self == Usage.ZERO:
             return Amount(value, "computed", currency)
         return Amount(value, "reported", currency)
 
@@ -103,7 +104,8 @@ class Usage:
         return self.cache_write or 0
 
 
-Usage.ZERO = Usage(0, 0, 0, 0, 0, Decimal(0), computed=True)
+# Not marked as computed, which every sum is: so no sum passes for it, and adding stays associative.
+Usage.ZERO = Usage(0, 0, 0, 0, 0, Decimal(0))
 Usage.UNAVAILABLE = Usage()
 
 
@@ -117,4 +119,5 @@ def _add_cost(left: Usage, right: Usage) -> tuple[Decimal | None, str]:
     # A currency says something only beside a number, so two unknown costs must not differ by it.
     if left.cost is None or right.cost is None or left.currency != right.currency:
         return None, "USD"
-    return left.cost + right.cost, left.currency
+    # Exact whatever the program around us did to its own decimal context.
+    return Context(prec=_MONEY_DIGITS, traps=[]).add(left.cost, right.cost), left.currency

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ToolSchema
-from plait.core.messages import ToolCall, ToolResult
-from plait.core.strict_json import JsonInvalid, dump
+from plait.core.messages import ResultStatus, ToolCall, ToolResult
+from plait.core.strict_json import JsonInvalid, dump, plain, text_of
 from plait.kernel.schema import hints_of, infer_parameters
 
 Check = Callable[[Mapping[str, object]], str | None]
@@ -70,6 +70,8 @@ class Tool:
     category: str = field(default="general", kw_only=True)
     sandbox: object | None = field(default=None, kw_only=True)
     """How a sandbox may run it; without it a sandbox refuses it."""
+    alias_of: str | None = field(default=None, kw_only=True)
+    """The tool that this is another name for: callable whenever that one is, and not shown to the model."""
 
     @property
     def gated(self) -> bool:
@@ -110,8 +112,9 @@ class Tool:
 
     @cached_property
     def context_parameter(self) -> str | None:
-        """Name of the function's parameter that wants a `ToolContext`, if it has one."""
-        return next((name for name, hint in hints_of(self.fn).items() if hint is ToolContext), None)
+        """Name of the function's parameter that wants a `ToolContext` (or one or None), if it has one."""
+        wanted = (ToolContext, ToolContext | None)
+        return next((name for name, hint in hints_of(self.fn).items() if hint in wanted), None)
 
     def keywords(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments under the function's own names."""
@@ -120,20 +123,45 @@ class Tool:
 
 
 def as_result(call_id: str, value: object) -> ToolResult:
-    """Return what a tool gave back as the result of a call: see `Tool`."""
+    """Return what a tool gave back as the result of a call: see `Tool`. Never raises.
+
+    What the result holds is what a log gives back: its data are plain JSON, whatever the tool put there.
+    """
     if isinstance(value, ToolResult):
-        return value if value.call_id == call_id else replace(value, call_id=call_id)
+        return _own(call_id, value)
     if isinstance(value, str):
         return ToolResult(call_id, value)
     if value is None:
         return ToolResult(call_id)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping):
         text, data = value
-        return replace(as_result(call_id, text), is_error=data.get("ok") is False, data=dict(data))
+        result = as_result(call_id, text)
+        return replace(result, is_error=result.is_error or data.get("ok") is False, data=_plain_data(data))
     try:
         return ToolResult(call_id, dump(value))
     except JsonInvalid:
-        return ToolResult(call_id, str(value))
+        return ToolResult(call_id, text_of(value))
+
+
+def _own(call_id: str, result: ToolResult) -> ToolResult:
+    """A tool's own `ToolResult`, which nobody has checked yet, under the id of its call."""
+    content: object = result.content
+    status = result.status if result.status in get_args(ResultStatus) else "error"
+    return ToolResult(
+        call_id,
+        content if isinstance(content, str) else text_of(content),
+        result.is_error,
+        _plain_data(result.data),
+        status,
+        tuple(result.images),
+    )
+
+
+def _plain_data(data: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    if data is None:
+        return None
+    known = plain(data)
+    return known if isinstance(known, dict) else {"data": known}
 
 
 class ToolTable:
@@ -178,7 +206,7 @@ class ToolTable:
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What the model sees: the same object each time, so that a request's head stays the same bytes."""
         if self._schemas is None:
-            shown = (tool for name, tool in self._tools.items() if self._allowed is None or name in self._allowed)
+            shown = (tool for tool in self._tools.values() if tool.alias_of is None and self._is_allowed(tool))
             self._schemas = tuple(tool.schema for tool in shown)
         return self._schemas
 
@@ -207,6 +235,9 @@ class ToolTable:
         if together:
             yield tuple(together)
 
+    def _is_allowed(self, tool: Tool) -> bool:
+        return self._allowed is None or (tool.alias_of or tool.name) in self._allowed
+
     def _checked(self, tool: Tool) -> Check | None:
         """Return the check of a tool's arguments, compiled on first use."""
         if self._compile is None or tool.custom_format is not None:
@@ -222,10 +253,10 @@ class ToolTable:
 
     def _problem(self, call: ToolCall) -> str | None:
         tool = self._tools.get(call.name)
-        if tool is None:
+        if tool is None or (tool.alias_of or tool.name) not in self._tools:
             names = ", ".join(schema.name for schema in self.schemas) or "none"
             return f"Unknown tool {call.name!r}. The tools here are: {names}."
-        if self._allowed is not None and call.name not in self._allowed:
+        if not self._is_allowed(tool):
             return f"The tool {call.name!r} is not permitted here."
         if call.custom != (tool.custom_format is not None) and tool.custom_format is None:
             return f"The tool {call.name!r} takes JSON arguments, not free text."

@@ -1,0 +1,135 @@
+"""Runs measurements in processes, plait and its floor one after the other in every round.
+
+Owns: processes, rounds, ratios; never: what is measured, how it is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from bench.plan import Measure, Subject
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_LIMIT_S: Final = 120
+
+
+class Failed(Exception):
+    """A subject did not do the work; the message is the last line it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one row came to; ratios are taken inside each round, then their median."""
+
+    name: str
+    plait: float
+    floor: float
+    ratio: float
+    rounds: int
+    plait_peak_mb: float = 0.0
+    floor_peak_mb: float = 0.0
+
+
+def environment() -> dict[str, str]:
+    """Return a quiet environment: no proxies, no settings of the user's, hashes that repeat."""
+    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith(("_proxy", "_api_key"))}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
+        "PYTHONHASHSEED": "0",
+        "PLAIT_API_KEY": "x",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "NO_COLOR": "1",
+    }
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Run the fake server in a process of its own; give its URL."""
+    command = [sys.executable, "-m", "bench.fake_server"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def figure_of(measure: Measure, url: str, rounds: int) -> Figure:
+    """Measure one row.
+
+    Raises:
+        Failed: plait or the floor did not do the work.
+    """
+    plait: list[Mapping[str, float]] = []
+    floor: list[Mapping[str, float]] = []
+    for _ in range(rounds):
+        floor.append(_measure(measure, measure.floor, url))
+        plait.append(_measure(measure, measure.plait, url))
+    pairs = [(mine[measure.value], its[measure.value]) for mine, its in zip(plait, floor, strict=True)]
+    ratios = [its / mine if measure.inverse else mine / its for mine, its in pairs]
+    return Figure(
+        measure.name,
+        median(mine for mine, _ in pairs),
+        median(its for _, its in pairs),
+        median(ratios),
+        rounds,
+        max(each.get("peak_mb", 0.0) for each in plait),
+        max(each.get("peak_mb", 0.0) for each in floor),
+    )
+
+
+def _measure(measure: Measure, subject: Subject, url: str) -> Mapping[str, float]:
+    if measure.kind == "worker":
+        return _worker(subject, measure.mode, url, measure.count)
+    arguments = subject.arguments
+    if subject.module:
+        arguments = ("-m", "bench.worker", subject.module, "first_answer", url, subject.face, "1")
+    measured, output = _process(arguments)
+    return {**measured, "modules": float(output)} if measure.kind == "modules" else measured
+
+
+def _worker(subject: Subject, mode: str, url: str, count: int) -> Mapping[str, float]:
+    _, output = _process(("-m", "bench.worker", subject.module, mode, url, subject.face, str(count)))
+    measured: dict[str, float] = json.loads(output)
+    return measured
+
+
+def _process(arguments: tuple[str, ...]) -> tuple[dict[str, float], str]:
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    before = _children_cpu_s()
+    try:
+        output, complaint = process.communicate(timeout=_LIMIT_S)
+    except subprocess.TimeoutExpired as late:
+        process.kill()
+        process.communicate()
+        raise Failed(f"no end after {_LIMIT_S} s") from late
+    if process.returncode != 0:
+        raise Failed((complaint.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+    measured = {"cpu_ms": (_children_cpu_s() - before) * 1e3, "wall_ms": (time.perf_counter() - started) * 1e3}
+    return measured, output.strip()
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

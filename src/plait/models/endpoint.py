@@ -1,0 +1,79 @@
+"""Where an API begins, in all the forms in which people write it.
+
+Floor: 2. Owns: base URLs; never: a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from plait.core.errors import ConfigError
+from plait.models.profiles import EndpointProfile, profile_named, profile_of
+from plait.models.routes import is_private
+
+_PATHS: Final = ("/chat/completions", "/responses", "/messages", "/completions", "/models")
+DEFAULT_ENDPOINT: Final = "https://openrouter.ai/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A base URL, cut where paths are put in."""
+
+    base: str
+    """Scheme, host and path, without a slash at the end."""
+    query: str = ""
+    """Kept at the end of every URL, without the question mark."""
+    profile: EndpointProfile = EndpointProfile("")
+
+    @property
+    def host(self) -> str:
+        """The host, without its port."""
+        return urlsplit(self.base).hostname or ""
+
+    def url(self, path: str) -> str:
+        """Return the URL of a path below the base."""
+        return f"{self.base}{path}?{self.query}" if self.query else f"{self.base}{path}"
+
+    def __str__(self) -> str:
+        return self.base
+
+    def with_profile(self, profile: EndpointProfile) -> Endpoint:
+        """Return the same address with other knowledge about it."""
+        return replace(self, profile=profile)
+
+
+def endpoint_of(address: str | None = None) -> Endpoint:
+    """Read an endpoint: a provider's name, a host, a base URL, or the full URL of a call.
+
+    Without a path the API's usual place is meant (`/v1`, or what the provider's own is). A path that is given is
+    left as it is, a query is kept.
+
+    Raises:
+        ConfigError: it is no address.
+    """
+    address = (address or DEFAULT_ENDPOINT).strip()
+    named = profile_named(address.lower())
+    if named is not None and named.base_url:
+        return Endpoint(named.base_url, "", named)
+    parts = urlsplit(_with_scheme(address))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"{address!r} is not an endpoint",
+            hint="give a base URL such as http://127.0.0.1:8080/v1, or a provider's name such as openrouter",
+        )
+    profile = profile_of(parts.hostname)
+    path = parts.path.rstrip("/")
+    for known in _PATHS:
+        path = path.removesuffix(known)
+    if not path and not parts.path.strip("/"):
+        path = urlsplit(profile.base_url).path.rstrip("/") or "/v1"
+    return Endpoint(f"{parts.scheme}://{parts.netloc}{path}", parts.query, profile)
+
+
+def _with_scheme(address: str) -> str:
+    if "://" in address:
+        return address
+    host = urlsplit(f"//{address}").hostname or ""
+    return f"http://{address}" if is_private(host) else f"https://{address}"

@@ -1,0 +1,76 @@
+"""What is known of an endpoint before the first request: its wire, its key, what it takes and reports.
+
+Floor: 2. Owns: the shape of an endpoint's profile and how one is found for a host; never: a price, a branch on a name.
+
+The table itself is data and stands in `profile_table`. A host that is not in it gets the most careful profile there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from plait.models.routes import is_private
+from plait.wire.profile import WireProfile
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointProfile:
+    """One provider's endpoint, as data."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    """Hosts it is reached at; a name with a leading dot stands for all below it."""
+    base_url: str = ""
+    """Where its API begins, for a user who names only the provider or only the host."""
+    key_env: tuple[str, ...] = ()
+    """Environment variables that hold a key for these hosts and no others; the first is the one to advise."""
+    needs_key: bool = True
+    auth_header: str = "Authorization"
+    """Header that carries the key; in `Authorization` it follows the word Bearer."""
+    wire: WireProfile = field(default_factory=WireProfile)
+    headers: Mapping[str, str] = _NO_HEADERS
+    """Headers of every request."""
+    body: Mapping[str, object] = _NOTHING
+    """Body members of every request."""
+    context_window: int | None = None
+    """Tokens, where all the endpoint's models have at least that many."""
+    default_model: str = ""
+    """What `plait run` uses when this provider's key is all it was given."""
+    streams: bool = True
+    takes_effort: bool = False
+    """Whether a reasoning effort may be sent."""
+    takes_cache_key: bool = False
+    """Whether `prompt_cache_key` may be sent."""
+    reports_cache: bool = False
+    """Whether usage always says how many tokens a cache held."""
+    min_cacheable_tokens: int = 0
+    """Shorter prompts are never cached."""
+    pins_provider: bool = False
+    """Whether the endpoint routes to several providers, and requests can stay with the first that answered."""
+
+
+def profile_of(host: str) -> EndpointProfile:
+    """Return the profile for a host: from the table, else that of local servers, else the careful one."""
+    from plait.models.profile_table import LOCAL, PROFILES, UNKNOWN
+
+    host = host.lower().rstrip(".")
+    for profile in PROFILES:
+        if any(_matches(host, pattern) for pattern in profile.hosts):
+            return profile
+    return LOCAL if is_private(host) else UNKNOWN
+
+
+def profile_named(name: str) -> EndpointProfile | None:
+    """Return the profile of a provider by its name (`openai`, `local`, …), None for a name nobody has."""
+    from plait.models.profile_table import LOCAL, PROFILES
+
+    return next((profile for profile in (*PROFILES, LOCAL) if profile.name == name), None)
+
+
+def _matches(host: str, pattern: str) -> bool:
+    return host.endswith(pattern) if pattern.startswith(".") else host == pattern

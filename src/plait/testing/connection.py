@@ -11,9 +11,11 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from plait.testing.response import Fin, HalfFin, Hang, Op, Pause, Repeat, Rst, Send
+from plait.testing.response import Fin, HalfFin, Hang, Op, Pause, Repeat, Rst, Send, Until
 
 _LINGER_ZERO: Final = struct.pack("ii", 1, 0)
+_LOOK_S: Final = 0.002
+"""How often a held response looks whether it may go on."""
 
 
 async def carry_out(plan: Iterable[Op], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -31,6 +33,9 @@ async def carry_out(plan: Iterable[Op], reader: asyncio.StreamReader, writer: as
                     await _write(writer, op.data)
             case Pause():
                 await asyncio.sleep(op.seconds)
+            case Until():
+                while not op.event.is_set():
+                    await asyncio.sleep(_LOOK_S)
             case Hang():
                 await _until_gone(reader)
                 return False

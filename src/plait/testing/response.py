@@ -7,6 +7,7 @@ A response is planned before anything is sent, so a fault is a pure change of a 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -39,6 +40,13 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """Send nothing until somebody sets the event."""
+
+    event: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
 class Hang:
     """Send nothing until the client goes away or the server closes."""
 
@@ -58,7 +66,7 @@ class Rst:
     """End the connection at once (RST); bytes that are under way are lost."""
 
 
-Op: TypeAlias = Send | Repeat | Pause | Hang | Fin | HalfFin | Rst
+Op: TypeAlias = Send | Repeat | Pause | Until | Hang | Fin | HalfFin | Rst
 
 
 def reason_of(status: int) -> str:

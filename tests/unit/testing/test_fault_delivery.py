@@ -73,6 +73,23 @@ def test_a_stall_is_silence_at_every_phase(at: Phase) -> None:
     assert b"[DONE]" not in data
 
 
+def test_a_held_response_waits_for_the_test() -> None:
+    """Nothing comes before the gate opens; then the whole response has come."""
+    hold = faults.Hold("after_headers", answer=TEXT)
+    with ScriptServer([hold]) as server, connect(server) as opened:
+        opened.settimeout(0.05)
+        opened.sendall(REQUEST)
+        before, _ = read(opened)
+        hold.gate.set()
+        opened.settimeout(5)
+        after = b""
+        while not after.endswith(b"0\r\n\r\n"):
+            after += opened.recv(65_536)
+
+    assert before.endswith(b"\r\n\r\n")
+    assert b"[DONE]" in after
+
+
 def test_a_half_closed_connection_still_listens() -> None:
     """The server's side ends; the client can go on writing without a reset."""
     with ScriptServer([faults.HalfClose("after_event", answer=TEXT)]) as server, connect(server) as opened:

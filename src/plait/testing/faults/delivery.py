@@ -5,13 +5,14 @@ Floor: testing. Owns: plans that break off, wait or drip; never: what the respon
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from plait.testing.dialects import server_error
 from plait.testing.faults.base import BreakingOff, Fault, Serving, until
-from plait.testing.response import Fin, HalfFin, Hang, Op, Pause, Repeat, Response, Rst, Send
+from plait.testing.response import Fin, HalfFin, Hang, Op, Pause, Repeat, Response, Rst, Send, Until
 
 _SETTLE_S: Final = 0.02
 """How long a client gets to read what was sent before the connection is reset under it."""
@@ -68,9 +69,21 @@ class Stall(BreakingOff):
         sent = tuple(until(response, self.at))
         if self.for_s is None:
             return (*sent, Hang())
-        whole = response.head() + b"".join(response.frames())
-        done = sum(len(op.data) for op in sent if isinstance(op, Send))
-        return (*sent, Pause(self.for_s), Send(whole[done:]))
+        return (*sent, Pause(self.for_s), Send(_rest(response, sent)))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold(BreakingOff):
+    """Nothing more comes after a place of the response until the test sets `gate`; then the rest follows.
+
+    For tests that must do something while a request is under way. Not for script files.
+    """
+
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def plan(self, response: Response) -> Iterable[Op]:
+        sent = tuple(until(response, self.at))
+        return (*sent, Until(self.gate), Send(_rest(response, sent)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +130,8 @@ class EarlyHints(Fault):
     def plan(self, response: Response) -> Iterable[Op]:
         hint = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
         return (Send(hint), *response.plan())
+
+
+def _rest(response: Response, sent: Iterable[Op]) -> bytes:
+    whole = response.head() + b"".join(response.frames())
+    return whole[sum(len(op.data) for op in sent if isinstance(op, Send)) :]

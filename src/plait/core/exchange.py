@@ -87,7 +87,7 @@ class ProviderFailed(Exception):
         hint: str = "",
     ) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind: ErrorClass = kind
         self.message = message
         self.status = status
         self.code = code

@@ -5,7 +5,7 @@ Floor: 2. Owns: base URLs; never: a request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ class Endpoint:
     """Scheme, host and path, without a slash at the end."""
     query: str = ""
     """Kept at the end of every URL, without the question mark."""
-    profile: EndpointProfile = EndpointProfile("")
+    profile: EndpointProfile = field(default_factory=lambda: EndpointProfile(""))
 
     @property
     def host(self) -> str:

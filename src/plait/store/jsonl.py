@@ -59,6 +59,11 @@ class JsonlLog:
         """Number of the last entry that was taken in."""
         return self._seq
 
+    @property
+    def is_pending(self) -> bool:
+        """True when the next barrier has something to do, or to report."""
+        return bool(self._pending) or self._fault is not None
+
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in; nothing is written before the barrier."""
         self._raise_if_poisoned()
@@ -74,7 +79,7 @@ class JsonlLog:
             JournalFull: there is no room; what was committed before is whole.
             JournalPoisoned: the write or the sync failed, or an earlier one did.
         """
-        if not self._pending and self._fault is None:
+        if not self.is_pending:
             return
         data, crc = self.prepare()
         self.write(data)

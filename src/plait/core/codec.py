@@ -379,6 +379,11 @@ def _read_retry(reader: _Reader) -> RetryScheduled:
     )
 
 
+def _write_turn_end(fact: TurnEnd) -> Json:
+    data: Json = {"reason": fact.reason, **_lean({"detail": fact.detail})}
+    return data if fact.usage is None else data | {"usage": encode_usage(fact.usage)}
+
+
 def _write_tool_start(fact: ToolStart) -> Json:
     intent = None if fact.intent is None else dict(fact.intent)
     fields = {"call": fact.call_id, "arguments": fact.arguments, "intent": intent}
@@ -431,8 +436,8 @@ _TABLE: Final[Sequence[tuple[type, str, Callable[..., Json], Callable[[_Reader],
     (
         TurnEnd,
         "turn_end",
-        lambda fact: {"reason": fact.reason, **_lean({"detail": fact.detail})},
-        lambda read: TurnEnd(read.text("reason"), read.text("detail", "")),
+        _write_turn_end,
+        lambda read: TurnEnd(read.text("reason"), read.text("detail", ""), _maybe_usage(read)),
     ),
 )
 _WRITERS: Final[Mapping[type, tuple[str, Callable[..., Json]]]] = {

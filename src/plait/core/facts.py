@@ -103,10 +103,12 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The turn is over; `reason` as in `kernel.loop.End`."""
+    """The turn is over; `reason` as in `kernel.effects.End`."""
 
     reason: str
     detail: str = ""
+    usage: Usage | None = None
+    """What the failed request that ended the turn had used."""
 
 
 @dataclass(frozen=True, slots=True)

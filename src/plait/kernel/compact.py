@@ -18,11 +18,12 @@ from plait.core.exchange import ProviderFailed, Reply, View
 from plait.core.facts import Reset
 from plait.core.messages import Message, Text, user
 from plait.core.usage import Usage
-from plait.kernel.effects import Effect, Think
+from plait.kernel.effects import Effect, Interrupted, Think
 from plait.kernel.rules import Shrinking
 from plait.kernel.state import State, record
 
-_REQUEST: Final = """The conversation is about to be shortened. Write the notes that the work can go on from, and nothing else:
+_REQUEST: Final = """The conversation is about to be shortened.
+Write the notes that the work can go on from, and nothing else:
 1. Objective: what was asked for, with every constraint that was stated.
 2. State: what is done, what is under way, what was decided and why.
 3. Files: each path that was read or changed, with what matters about it.
@@ -60,7 +61,7 @@ def select(history: Sequence[Message], turn_began: int, keep_last_units: int) ->
 
 def compact(state: State, shrinking: Shrinking, why: str) -> Generator[Effect, Any, bool]:
     """Summarise old history and record the replacement; say whether anything was gained."""
-    span = select(state.history, state.turn_began, shrinking.keep_last_units)
+    span = _span(state, shrinking, why)
     if span is None:
         return False
     text, usage = yield from _summarise(state, span, why)
@@ -71,6 +72,17 @@ def compact(state: State, shrinking: Shrinking, why: str) -> Generator[Effect, A
         return False
     yield from record(state, Reset(span.start, span.end, new, "compaction", usage))
     return True
+
+
+def _span(state: State, shrinking: Shrinking, why: str) -> Span | None:
+    """What goes this time: after an overflow, half as much is kept with every try, down to the last unit."""
+    keep = shrinking.keep_last_units
+    if why != "overflow":
+        return select(state.history, state.turn_began, keep)
+    keep = max(1, keep >> state.shrinks)
+    while (span := select(state.history, state.turn_began, keep)) is None and keep > 1:
+        keep //= 2
+    return span
 
 
 def structural(messages: Sequence[Message]) -> str:
@@ -109,6 +121,9 @@ def _summarise(state: State, span: Span, why: str) -> Generator[Effect, Any, tup
         reply: Reply = yield Think(view, "compaction")
     except ProviderFailed as failure:
         return "", failure.usage
+    except Interrupted as interrupt:
+        interrupt.partial = None  # half a summary is no answer
+        raise
     return reply.message.content.strip(), reply.usage
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from plait.core.cancel import Cancel
 from plait.core.events import Committed, Event
 from plait.core.exchange import ProviderFailed, Reply
-from plait.core.messages import Message, ToolCall
+from plait.core.messages import Message, ToolCall, ToolResult
 from plait.kernel.effects import (
     Act,
     Allow,
@@ -41,6 +41,8 @@ from plait.kernel.loop import Loop
 from plait.kernel.shield import Shield, shielded
 
 T = TypeVar("T")
+
+_NOT_RUN: Final = "Not run: the turn was interrupted."
 
 
 class Ground(Protocol):
@@ -112,15 +114,16 @@ def drive(loop: Loop, host: Host) -> End:
     """Run a turn in this thread.
 
     Cancel: the first Ctrl-C in the main thread, or `host.cancel` from any thread, ends the turn with a valid
-    history and `End("interrupted")`. A second Ctrl-C, and any Ctrl-C that belongs to an outer turn or another
-    handler, is raised as KeyboardInterrupt once the end is durable. Durability: every fact is, on return.
+    history and `End("interrupted")`. A second Ctrl-C, one that came when only the end was left, one that belongs to
+    an outer turn or to another handler, and SystemExit are raised once the end is durable. Durability: every fact
+    is, on return.
     """
     with shielded() as (shield, is_owner):
         end, cut = _drive(loop, host, shield)
-        if cut is not None and not is_owner:
+        if cut is not None and not (is_owner and isinstance(cut, KeyboardInterrupt)):
             raise cut
-        if is_owner:
-            shield.check()
+    if is_owner or shield.armed:
+        shield.check()
     return end
 
 
@@ -135,48 +138,67 @@ async def adrive(loop: Loop, host: AsyncHost) -> End:
     wake = _Wake(task)
     undo = host.cancel.on_cancel(wake.from_any_thread)
     try:
-        return await _adrive(loop, host, task, wake)
+        end, cut = await _adrive(loop, host, wake)
     finally:
         undo()
         wake.settle()
+    if cut is not None:
+        raise cut
+    if wake.is_foreign:
+        raise asyncio.CancelledError
+    return end
 
 
-def _drive(loop: Loop, host: Host, shield: Shield) -> tuple[End, KeyboardInterrupt | None]:
+def _drive(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseException | None]:
+    try:
+        return _interpret(loop, host, shield)
+    except BaseException:
+        # The log failed, or there is a bug: the turn stays as a crash would leave it.
+        host.abandon()
+        loop.close()
+        raise
+
+
+def _interpret(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseException | None]:
     answer: Any = None
     error: BaseException | None = None
-    cut: KeyboardInterrupt | None = None
+    cut: BaseException | None = None
     while True:
         try:
             effect = loop.send(answer) if error is None else loop.throw(error)
         except StopIteration as done:
-            _settle(loop, host)
+            host.log.commit()
+            _show(host)
             return done.value, cut
         answer = error = None
         if isinstance(effect, Record):
             host.log.append(effect.facts)
             continue
         if _is_barrier(effect, host):
-            _settle(loop, host)
+            host.log.commit()
+        held = _held_back(effect)
         try:
+            _show(host)
             if cut is None:
                 shield.check()
+            _raise_if_told(host.cancel)
+            held = ()
             if isinstance(effect, Act):
                 host.start(effect)
                 continue
-            _raise_if_told(host.cancel)
-            shield.armed = True
+            shield.arm()
             answer = _meet(effect, host)
             shield.armed = False
-        except KeyboardInterrupt as interrupt:
+        except (KeyboardInterrupt, SystemExit) as stop:
             shield.armed = False
-            cut = interrupt
-            error = Interrupted("interrupted", host.partial(), host.abandon())
-        except ProviderFailed as failed:
-            shield.armed = False
-            error = failed
+            cut = stop
+            error = Interrupted("interrupted", host.partial(), held + host.abandon())
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
             shield.armed = False
-            error = _interrupted(problem, host.partial(), host.abandon())
+            if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
+                error = problem
+            else:
+                error = _interrupted(problem, host.partial(), held + host.abandon())
 
 
 def _meet(effect: Effect, host: Host) -> object:
@@ -190,55 +212,61 @@ def _meet(effect: Effect, host: Host) -> object:
     return host.boundary(effect)
 
 
-def _settle(loop: Loop, host: Host) -> None:
-    """The barrier: make facts durable, then show them."""
+async def _adrive(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, BaseException | None]:
     try:
-        host.log.commit()
-    except BaseException:
-        host.abandon()
+        return await _ainterpret(loop, host, wake)
+    except GeneratorExit:
+        # The event loop is gone, and with it every way to wait for what still runs.
         loop.close()
         raise
-    for entry in host.log.take_committed():
-        host.publish(Committed(entry))
+    except BaseException:
+        # The log failed, or there is a bug: the turn stays as a crash would leave it.
+        await _finish(host.abandon())
+        loop.close()
+        raise
 
 
-async def _adrive(loop: Loop, host: AsyncHost, task: asyncio.Task[Any], wake: _Wake) -> End:
+async def _ainterpret(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, BaseException | None]:
     answer: Any = None
     error: BaseException | None = None
-    cut: asyncio.CancelledError | None = None
+    cut: BaseException | None = None
     while True:
         try:
             effect = loop.send(answer) if error is None else loop.throw(error)
         except StopIteration as done:
-            await _asettle(loop, host)
-            wake.settle()
-            if cut is not None or wake.is_foreign:
-                raise cut or asyncio.CancelledError from None
-            end: End = done.value
-            return end
+            await _commit(host)
+            _show(host)
+            return done.value, cut
         answer = error = None
         if isinstance(effect, Record):
             host.log.append(effect.facts)
             continue
         if _is_barrier(effect, host):
-            await _asettle(loop, host)
+            await _commit(host)
+        held = _held_back(effect)
         try:
+            _show(host)
             if cut is None and wake.is_foreign:
                 raise asyncio.CancelledError
+            _raise_if_told(host.cancel)
+            held = ()
             if isinstance(effect, Act):
                 host.start(effect)
                 continue
-            _raise_if_told(host.cancel)
             answer = await _ameet(effect, host)
         except asyncio.CancelledError as cancelled:
             wake.settle()
             cut = cancelled if wake.is_foreign or host.cancel.reason is None else None
             reason = host.cancel.reason or "interrupted"
-            error = Interrupted(reason, host.partial(), await _finish(host.abandon()))
-        except ProviderFailed as failed:
-            error = failed
+            error = Interrupted(reason, host.partial(), held + await _finish(host.abandon()))
+        except (KeyboardInterrupt, SystemExit) as stop:
+            cut = stop
+            error = Interrupted("interrupted", host.partial(), held + await _finish(host.abandon()))
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
-            error = _interrupted(problem, host.partial(), await _finish(host.abandon()))
+            if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
+                error = problem
+            else:
+                error = _interrupted(problem, host.partial(), held + await _finish(host.abandon()))
 
 
 async def _ameet(effect: Effect, host: AsyncHost) -> object:
@@ -252,18 +280,11 @@ async def _ameet(effect: Effect, host: AsyncHost) -> object:
     return await host.boundary(effect)
 
 
-async def _asettle(loop: Loop, host: AsyncHost) -> None:
-    """The barrier: make facts durable, whatever is cancelled meanwhile, then show them."""
-    try:
-        pending = host.log.commit()
-        if pending is not None:
-            await _finish(pending)
-    except BaseException:
-        await _finish(host.abandon())
-        loop.close()
-        raise
-    for entry in host.log.take_committed():
-        host.publish(Committed(entry))
+async def _commit(host: AsyncHost) -> None:
+    """The barrier: make facts durable, whatever is cancelled meanwhile."""
+    pending = host.log.commit()
+    if pending is not None:
+        await _finish(pending)
 
 
 async def _finish(work: Awaitable[T]) -> T:
@@ -275,8 +296,6 @@ async def _finish(work: Awaitable[T]) -> T:
         except asyncio.CancelledError:
             if inner.cancelled():
                 raise
-        except BaseException:
-            break  # the result below raises it
     return inner.result()
 
 
@@ -291,8 +310,11 @@ class _Wake:
         self._over = False
 
     def from_any_thread(self) -> None:
-        if not self._loop.is_closed():
+        try:
             self._loop.call_soon_threadsafe(self._interrupt)
+        except RuntimeError:
+            # The event loop is closed, so the turn is over.
+            return
 
     @property
     def is_foreign(self) -> bool:
@@ -312,10 +334,23 @@ class _Wake:
             self._task.cancel()
 
 
+def _show(host: Host | AsyncHost) -> None:
+    """Tell observers what has become safe."""
+    for entry in host.log.take_committed():
+        host.publish(Committed(entry))
+
+
 def _is_barrier(effect: Effect, host: Host | AsyncHost) -> bool:
     if isinstance(effect, Act):
         return effect.resolve or host.needs_barrier(effect.calls)
     return isinstance(effect, Think) or (isinstance(effect, Wait) and host.running != 1)
+
+
+def _held_back(effect: Effect) -> tuple[Outcome, ...]:
+    """What is known of the calls of an `Act` that is not carried out: they did not run."""
+    if not isinstance(effect, Act) or effect.resolve:
+        return ()
+    return tuple(Outcome.of(ToolResult(call.id, _NOT_RUN, status="cancelled")) for call in effect.calls)
 
 
 def _raise_if_told(cancel: Cancel) -> None:

@@ -57,7 +57,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Sleep until one or more started calls have finished, or the deadline. Answer: their outcomes, `()` at the deadline."""
+    """Sleep until one or more started calls have finished, or the deadline. Answer: their outcomes, or `()`."""
 
     timeout_s: float | None = None
 

@@ -33,6 +33,8 @@ class Nudge:
 
 def before_step(state: State, guards: Guards) -> Nudge | Stop | None:
     """Look at the rounds so far, before the model is asked again."""
+    if state.history and state.history[-1].marked("guard"):
+        return None  # told already, by a process that ended before it could ask
     count = repeats(state.history, state.turn_began)
     if count >= guards.repeats_max:
         return Stop("loop_guard", f"the same tool calls gave the same results {count} times")

@@ -9,7 +9,7 @@ fact is safe. Every call gets exactly one result, and only `Interrupted` and `Pr
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from plait.core.facts import (
     TurnEnd,
     TurnStart,
 )
-from plait.core.messages import Control, Message, Text, ToolCall, ToolResult, assistant, user
+from plait.core.messages import Control, Message, ResultStatus, Text, ToolCall, ToolResult, assistant, user
 from plait.kernel import guards
 from plait.kernel.compact import compact
 from plait.kernel.effects import (
@@ -42,10 +42,12 @@ from plait.kernel.effects import (
     Interrupted,
     Outcome,
     Plan,
+    Replace,
     Stop,
     Think,
     Wait,
 )
+from plait.kernel.history import fault_in
 from plait.kernel.rules import Rules
 from plait.kernel.state import Round, State, record
 from plait.kernel.tools import ToolTable
@@ -54,6 +56,9 @@ Loop = Generator[Effect, Any, End]
 
 _CUT_CALL: Final = (
     "Not run: the answer was cut off before its tool calls were complete. Send the call again, with less in one answer."
+)
+_UNSEEN: Final = (
+    "Interrupted while it ran: it may have done all, part or nothing of its work. Check before repeating it."
 )
 
 
@@ -72,14 +77,22 @@ def turn(
         end = yield from _steps(state, tools, rules)
     except Interrupted as interrupt:
         end = yield from _close(state, interrupt)
-    yield from record(state, TurnEnd(end.reason, end.detail))
+    spent = end.error.usage if isinstance(end.error, ProviderFailed) else None
+    yield from record(state, TurnEnd(end.reason, end.detail, spent))
     return end
 
 
 def _open(state: State, inputs: tuple[Message, ...], resume: bool, sender: str) -> Generator[Effect, Any, None]:
-    facts: list[Fact] = [] if resume and state.in_turn else [TurnStart(resume, sender)]
+    fault = _fault_of_speech(inputs)
+    if fault is not None:
+        raise ValueError(fault)
+    facts: list[Fact] = []
     if not resume and state.round is not None:
-        facts += _unanswered(state.round, "Not run: the user went on without answering the question about it.")
+        facts += _unanswered(state.round, "Not run: the conversation went on without it.")
+    if not resume and state.in_turn:
+        facts.append(TurnEnd("interrupted", "the process ended before the turn did"))
+    if not resume or not state.in_turn:
+        facts.append(TurnStart(resume, sender))
     facts += [MessageAdded(message) for message in inputs]
     if facts:
         yield from record(state, *facts)
@@ -89,8 +102,7 @@ def _steps(state: State, tools: ToolTable, rules: Rules) -> Loop:
     while True:
         end: End | None = None
         if state.round is not None:
-            if (yield from _finish_round(state, state.round, tools)):
-                end = End("approval_required")
+            end = yield from _finish_round(state, state.round, tools)
         elif state.is_answered:
             end = yield from _finish(state, rules)
         else:
@@ -121,7 +133,7 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
 def _finish(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     """The model has answered: is that the end?"""
     concern = guards.at_answer(state, rules.guards)
-    reply = state.history[-1].content
+    reply = _reply(state)
     if isinstance(concern, Stop):
         return End(concern.reason, reply, detail=concern.detail)
     if concern is not None:
@@ -129,9 +141,22 @@ def _finish(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
         return None
     plan: Plan = yield Boundary(state.steps, "final")
     end = yield from _obey(state, plan, rules)
-    if end is None and state.is_answered:
-        return End("completed", state.history[-1].content)
-    return end
+    if end is not None:
+        return end if end.reply is not None else replace(end, reply=reply)
+    return End("completed", _reply(state)) if state.is_answered else None
+
+
+def _reply(state: State) -> str:
+    """The answer: the model's last words, after those that were cut off and that it was told to go on from."""
+    words: list[str] = []
+    for index in range(len(state.history) - 1, state.turn_began - 1, -2):
+        words.append(state.history[index].content)
+        before = state.history[max(index - 2, state.turn_began) : index]
+        if [message.role for message in before] != ["assistant", "user"]:
+            break
+        if before[0].tool_calls or not before[1].marked("guard"):
+            break
+    return "".join(text for text in reversed(words) if text.strip())
 
 
 def _obey(state: State, plan: Plan, rules: Rules) -> Generator[Effect, Any, End | None]:
@@ -141,12 +166,33 @@ def _obey(state: State, plan: Plan, rules: Rules) -> Generator[Effect, Any, End 
         yield from compact(state, rules.shrinking, plan.compact.why)
     if plan.replace is not None:
         there = plan.replace
+        _refuse(_fault_of_replacement(state.history, there))
         yield from record(state, Reset(there.start, there.end, there.messages, there.why))
     if plan.inject:
+        _refuse(_fault_of_speech(plan.inject))
         yield from record(state, *(MessageAdded(message) for message in plan.inject))
     if plan.final_reply is not None:
         yield from record(state, MessageAdded(assistant(plan.final_reply), stop="end_turn"))
     return None
+
+
+def _fault_of_speech(messages: tuple[Message, ...]) -> str | None:
+    """What keeps messages from joining the history one by one: calls and results come from the loop alone."""
+    if any(message.role == "tool" or message.tool_calls for message in messages):
+        return "messages with tool calls or their results cannot be put into a conversation"
+    return None
+
+
+def _fault_of_replacement(history: Sequence[Message], there: Replace) -> str | None:
+    if not 0 <= there.start <= there.end <= len(history):
+        return f"messages {there.start} to {there.end} are not within the {len(history)} of the history"
+    return fault_in([*history[: there.start], *there.messages, *history[there.end :]])
+
+
+def _refuse(fault: str | None) -> None:
+    """Close the turn rather than record what no later request could send: the log would keep it for ever."""
+    if fault is not None:
+        raise Interrupted("error") from ValueError(f"a plan would break the history: {fault}")
 
 
 def _think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
@@ -162,9 +208,9 @@ def _think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
 
 
 def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, None]:
-    if failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max:
-        if (yield from compact(state, rules.shrinking, "overflow")):
-            return
+    is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
+    if is_overflow and (yield from compact(state, rules.shrinking, "overflow")):
+        return
     attempt = state.attempts + 1
     delay_s = rules.retry.delay_s(failure, attempt)
     if delay_s is None:
@@ -173,17 +219,17 @@ def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[E
     yield from record(state, scheduled)
 
 
-def _finish_round(state: State, round_: Round, tools: ToolTable) -> Generator[Effect, Any, bool]:
-    """Bring the open round to one result a call; True when it has to wait for an answer from outside."""
+def _finish_round(state: State, round_: Round, tools: ToolTable) -> Generator[Effect, Any, End | None]:
+    """Bring the open round to one result a call; the turn ends when it has to wait for an answer from outside."""
     if round_.cut:
         yield from record(state, *_unanswered(round_, _CUT_CALL, "error"))
-        return False
+        return None
     for batch in tools.batches(round_.calls):
         yield from _run_batch(state, round_, tools, batch)
         if round_.asked:
-            return True
+            return End("waiting" if round_.started.keys() >= round_.asked.keys() else "approval_required")
     yield from record(state, RoundClosed(round_.of))
-    return False
+    return None
 
 
 def _run_batch(
@@ -202,11 +248,13 @@ def _run_batch(
         yield Act(lost, resolve=True)
     if ready:
         yield Act(ready)
-    left = len(lost) + len(ready)
-    while left:
+    running = {call.id for call in (*lost, *ready)}
+    while running:
         outcomes: tuple[Outcome, ...] = yield Wait()
-        left -= len(outcomes)
-        yield from record(state, *(_fact_of(outcome) for outcome in outcomes))
+        known = _known(outcomes, running)
+        running.difference_update(known)
+        if known:
+            yield from record(state, *known.values())
 
 
 def _judge(round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect, Any, Fact]:
@@ -233,22 +281,32 @@ def _verdict(call: ToolCall, decided: Decided) -> Allow | Deny:
     return Allow(call if decided.arguments is None else replace(call, raw=decided.arguments))
 
 
+def _known(outcomes: tuple[Outcome, ...], running: Collection[str]) -> dict[str, Fact]:
+    """One fact for each running call that has an outcome; the first one counts, and what nobody waits for does not."""
+    known: dict[str, Fact] = {}
+    for outcome in outcomes:
+        if outcome.call_id in running and outcome.call_id not in known:
+            known[outcome.call_id] = _fact_of(outcome)
+    return known
+
+
 def _fact_of(outcome: Outcome) -> Fact:
-    if outcome.result is None:
+    if outcome.status == "deferred":
         return Asked(outcome.call_id, outcome.ref or outcome.call_id)
-    return ToolEnd(outcome.result)
+    if outcome.result is None:
+        return ToolEnd(ToolResult(outcome.call_id, status=outcome.status))
+    return ToolEnd(replace(outcome.result, call_id=outcome.call_id))
 
 
 def _close(state: State, interrupt: Interrupted) -> Loop:
     """Leave a valid history: known results are kept, every other open call says that it has none."""
     facts: list[Fact] = []
     if state.round is not None:
-        ended = dict(state.round.ended)
-        for outcome in interrupt.outcomes:
-            if outcome.result is not None and outcome.call_id not in ended:
-                ended[outcome.call_id] = outcome.result
-                facts.append(ToolEnd(outcome.result))
-        facts += _unanswered(state.round, "Not run: the turn was interrupted.", known=ended)
+        open_calls = {call.id for call in state.round.calls} - state.round.ended.keys()
+        outcomes = tuple(outcome for outcome in interrupt.outcomes if outcome.status != "deferred")
+        known = _known(outcomes, open_calls)
+        facts += known.values()
+        facts += _unanswered(state.round, "Not run: the turn was interrupted.", known=known)
     elif interrupt.partial is not None and interrupt.partial.content and interrupt.reason != "error":
         text = f"{interrupt.partial.content}\n[interrupted]"
         facts.append(MessageAdded(Message("assistant", (Text(text), Control("interrupted")))))
@@ -259,21 +317,17 @@ def _close(state: State, interrupt: Interrupted) -> Loop:
 
 
 def _unanswered(
-    round_: Round, text: str, status: str = "cancelled", known: dict[str, ToolResult] | None = None
+    round_: Round, text: str, status: ResultStatus = "cancelled", known: Collection[str] = ()
 ) -> list[Fact]:
-    """The facts that close a round: a result for each call that has none."""
-    done = round_.ended if known is None else known
+    """The facts that close a round: a result for each call that has none and is not `known` to get one."""
     facts: list[Fact] = []
     for call in round_.calls:
-        if call.id in done:
+        if call.id in round_.ended or call.id in known:
             continue
         if call.id in round_.started:
-            unseen = "Interrupted while it ran: it may have done all, part or nothing of its work. Check before repeating it."
-            facts.append(ToolEnd(ToolResult(call.id, unseen, status="unknown")))
-        elif status == "error":
-            facts.append(ToolEnd(ToolResult(call.id, text, status="error")))
+            facts.append(ToolEnd(ToolResult(call.id, _UNSEEN, status="unknown")))
         else:
-            facts.append(ToolEnd(ToolResult(call.id, text, status="cancelled")))
+            facts.append(ToolEnd(ToolResult(call.id, text, status=status)))
     return [*facts, RoundClosed(round_.of)]
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Final
 
 from plait.core.exchange import ProviderFailed
+
+_DOUBLINGS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class Retry:
         if not failure.retryable or attempt >= self.attempts_max:
             return None
         if failure.retry_after_s is not None:
-            return failure.retry_after_s if failure.retry_after_s <= self.stated_wait_max_s else None
-        full_s = min(self.cap_s, self.base_s * 2.0 ** (attempt - 1))
+            return max(0.0, failure.retry_after_s) if failure.retry_after_s <= self.stated_wait_max_s else None
+        full_s = min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX))
         return full_s * (1 - random.Random(f"{self.seed}:{attempt}").random() / 2)
 
 

@@ -6,13 +6,15 @@ Floor: 1. Owns: how Python annotations read as JSON types; never: validation.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
+_ARRAYS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, Collection, Set})
 _SCALARS: Final[Mapping[object, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ARGUMENT: Final = re.compile(r"^\s*(\w+)\s*(?:\([^)]*\))?\s*(?::|-|–)\s+(\S.*)$")
 _SPHINX: Final = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+)\s*:\s*(\S.*)$")
@@ -22,8 +24,9 @@ _SECTION: Final = re.compile(r"^\s*(Args|Arguments|Parameters)\s*:\s*$")
 def infer_parameters(fn: Callable[..., Any], *, skip: str | None = None) -> dict[str, object]:
     """Return the JSON Schema of a function's keyword arguments.
 
-    `self`, `cls`, `*args`, `**kwargs` and the parameter `skip` are left out; parameters without a default are required. Annotations
-    that say nothing in JSON become strings. A function that cannot be looked into takes no arguments.
+    `self`, `cls`, `*args`, `**kwargs` and the parameter `skip` are left out; parameters without a default are
+    required. Annotations that say nothing in JSON become strings. A function that cannot be looked into takes no
+    arguments.
     """
     try:
         signature = inspect.signature(fn)
@@ -56,13 +59,13 @@ def json_schema_of(annotation: object) -> dict[str, object]:
         return _choice(list(arguments))
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return _choice([member.value for member in annotation])
-    if annotation in _SCALARS:
-        return {"type": _SCALARS[annotation]}
     container = origin or annotation
-    if container in (list, tuple, set, frozenset, Sequence):
+    if isinstance(container, type) and container in _SCALARS:
+        return {"type": _SCALARS[container]}
+    if isinstance(container, type) and container in _ARRAYS:
         items = [item for item in arguments if item is not Ellipsis]
         return {"type": "array", "items": json_schema_of(items[0]) if items else {}}
-    if container in (dict, Mapping):
+    if isinstance(container, type) and issubclass(container, Mapping):
         return {"type": "object"}
     if isinstance(annotation, str) and annotation:
         # An annotation that could not be resolved: its author's own word for the type.
@@ -97,12 +100,24 @@ _JSON_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array
 
 
 def hints_of(fn: Callable[..., Any]) -> dict[str, object]:
-    """Return a function's annotations, resolved as far as they can be."""
+    """Return a function's annotations, resolved as far as they can be; one that cannot be does not cost the others."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
     target = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004
     try:
         return dict(typing.get_type_hints(target, include_extras=True))
-    except (NameError, TypeError, AttributeError):
-        return {}
+    except Exception:  # boundary: annotations are foreign expressions, and resolving runs them
+        names = getattr(target, "__globals__", {})
+        annotations = getattr(target, "__annotations__", {})
+        return {name: _resolved(annotation, names) for name, annotation in annotations.items()}
+
+
+def _resolved(annotation: object, names: dict[str, object]) -> object:
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        return typing.get_type_hints(holder, names, include_extras=True)["it"]
+    except Exception:  # boundary: annotations are foreign expressions, and resolving runs them
+        return annotation
 
 
 def _object(properties: dict[str, object], required: list[str]) -> dict[str, object]:

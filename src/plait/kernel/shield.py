@@ -16,7 +16,7 @@ from types import FrameType
 
 
 class Shield:
-    """Holds Ctrl-C back unless `armed`."""
+    """Holds Ctrl-C back unless `armed`; setting `armed` to False holds it back again."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -28,10 +28,18 @@ class Shield:
             raise KeyboardInterrupt
         self.pending = True
 
+    def arm(self) -> None:
+        """Let Ctrl-C land from here on; one that was held back until now lands at once.
+
+        In this order, because a signal between a look and the arming would wait for the whole effect.
+        """
+        self.armed = True
+        self.check()
+
     def check(self) -> None:
         """Raise a Ctrl-C that was held back."""
         if self.pending:
-            self.pending = False
+            self.armed = self.pending = False
             raise KeyboardInterrupt
 
 
@@ -40,7 +48,8 @@ def shielded() -> Iterator[tuple[Shield, bool]]:
     """Take SIGINT over for a turn; yield the shield and whether this turn owns it.
 
     A nested turn shares the outer one's. Only the main thread gets signals, and a handler that somebody else
-    installed is theirs: in both cases the shield is there and does nothing.
+    installed is theirs: in both cases the shield is there and does nothing. A Ctrl-C that was held back to the very
+    end is for the caller to raise, with `check`, when the handler is back in its place.
     """
     if threading.current_thread() is not threading.main_thread():
         yield Shield(), False
@@ -56,7 +65,9 @@ def shielded() -> Iterator[tuple[Shield, bool]]:
         try:
             yield shield, True
         finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Unless somebody took it over meanwhile, and means to keep it.
+            if signal.getsignal(signal.SIGINT) == shield._handle:
+                signal.signal(signal.SIGINT, before)
     else:
         yield Shield(), False
 

@@ -128,7 +128,7 @@ class State:
         if not self.in_turn or self.round is not None or len(self.history) <= self.turn_began:
             return False
         last = self.history[-1]
-        return last.role == "assistant" and self.last_stop != "pause"
+        return last.role == "assistant" and self.last_stop != "pause" and not last.marked("interrupted")
 
     def _turn_start(self, fact: TurnStart) -> None:
         if self.in_turn:
@@ -166,6 +166,8 @@ class State:
     def _asked(self, fact: Asked) -> None:
         round_ = self._open()
         round_.call(fact.call_id)
+        if fact.call_id in round_.ended:
+            raise FoldError(f"somebody was asked about the call {fact.call_id!r}, which had ended")
         round_.asked[fact.call_id] = fact
 
     def _decided(self, fact: Decided) -> None:
@@ -211,6 +213,9 @@ class State:
         if fact.usage is not None:
             self._spend(fact.usage)
         self.last_usage = None
+        self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
+        # Whatever was to be tried again: it is another request now, and does not wait.
+        self.retry = None
         if fact.why == "compaction":
             self.shrinks += 1
 
@@ -225,6 +230,8 @@ class State:
             raise FoldError("a turn ended that had not begun")
         self.in_turn = False
         self.retry = None
+        if fact.usage is not None:
+            self._spend(fact.usage)
 
     def _observation(self, fact: Observation) -> None:
         """Observations change nothing."""

@@ -17,15 +17,19 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return wall time in milliseconds since 1970, UTC."""
+        ...
 
     def monotonic_s(self) -> float:
         """Return seconds that never go back."""
+        ...
 
     def sleep(self, seconds: float, cancel: Cancel) -> bool:
         """Wait in this thread; return at once, with True, when `cancel` is given."""
+        ...
 
     async def asleep(self, seconds: float) -> None:
         """Wait in this task; cancelled like any await."""
+        ...
 
 
 class SystemClock:

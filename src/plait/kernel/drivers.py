@@ -54,18 +54,23 @@ class Ground(Protocol):
     @property
     def running(self) -> int:
         """How many calls were started and not yet handed back."""
+        ...
 
     def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
         """Say whether a start of these calls must be durable before they run."""
+        ...
 
     def start(self, act: Act) -> None:
         """Start a batch; must not block."""
+        ...
 
     def partial(self) -> Message | None:
         """Return what the model had said when it was interrupted, once."""
+        ...
 
     def publish(self, event: Event) -> None:
         """Tell observers; must not block and must not raise."""
+        ...
 
 
 class Host(Ground, Protocol):
@@ -75,18 +80,23 @@ class Host(Ground, Protocol):
 
     def boundary(self, at: Boundary) -> Plan:
         """Answer with what to do between steps."""
+        ...
 
     def think(self, ask: Think) -> Reply:
         """Make one attempt of one request; fragments go through `publish`. Raises `ProviderFailed`."""
+        ...
 
     def approve(self, call: ToolCall) -> Allow | Deny | Ask:
         """Judge one call."""
+        ...
 
     def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
         """Return the outcomes of one or more calls, or `()` at the deadline."""
+        ...
 
     def abandon(self) -> tuple[Outcome, ...]:
         """Stop what runs, wait for it, and return every outcome that is known; never raises."""
+        ...
 
 
 class AsyncHost(Ground, Protocol):
@@ -96,18 +106,23 @@ class AsyncHost(Ground, Protocol):
 
     async def boundary(self, at: Boundary) -> Plan:
         """Answer with what to do between steps."""
+        ...
 
     async def think(self, ask: Think) -> Reply:
         """Make one attempt of one request; fragments go through `publish`. Raises `ProviderFailed`."""
+        ...
 
     async def approve(self, call: ToolCall) -> Allow | Deny | Ask:
         """Judge one call."""
+        ...
 
     async def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
         """Return the outcomes of one or more calls, or `()` at the deadline."""
+        ...
 
     async def abandon(self) -> tuple[Outcome, ...]:
         """Stop what runs, wait for it, and return every outcome that is known; never raises."""
+        ...
 
 
 def drive(loop: Loop, host: Host) -> End:

@@ -16,12 +16,15 @@ class FactLog(Protocol):
 
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in, in their final order; never blocks, raises only when the log is poisoned."""
+        ...
 
     def commit(self) -> None:
         """Make everything appended durable; raise `JournalError` and be poisoned when that fails."""
+        ...
 
     def take_committed(self) -> Sequence[Entry]:
         """Return what became durable since the last call, once each."""
+        ...
 
 
 class AsyncFactLog(Protocol):
@@ -29,12 +32,15 @@ class AsyncFactLog(Protocol):
 
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in, in their final order; never blocks, raises only when the log is poisoned."""
+        ...
 
     def commit(self) -> Awaitable[None] | None:
         """Make everything appended durable; None when there is nothing to wait for."""
+        ...
 
     def take_committed(self) -> Sequence[Entry]:
         """Return what became durable since the last call, once each."""
+        ...
 
 
 class MemoryLog:

@@ -51,9 +51,11 @@ class Channel(Protocol):
         Without `emit` nobody watches, but the answer may stream all the same. When `cancel` is given the request
         is aborted at once, from whatever thread, and `ProviderFailed` or `Interrupted` is raised.
         """
+        ...
 
     def close(self) -> None:
         """Give connections back; may be called twice."""
+        ...
 
 
 class AsyncChannel(Protocol):
@@ -61,9 +63,11 @@ class AsyncChannel(Protocol):
 
     async def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
         """Make one request and return the whole answer; raise `ProviderFailed`."""
+        ...
 
     async def aclose(self) -> None:
         """Give connections back; may be called twice."""
+        ...
 
 
 class Model(Protocol):
@@ -72,17 +76,22 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """The name requests ask for."""
+        ...
 
     @property
     def context_window(self) -> int | None:
         """Tokens that fit, where it is known."""
+        ...
 
     @property
     def supports_images(self) -> bool:
         """True when user messages may hold pictures."""
+        ...
 
     def open(self, setup: Setup) -> Channel:
         """Open a line for a thread; no request is made yet."""
+        ...
 
     def aopen(self, setup: Setup) -> AsyncChannel:
         """Open a line for an event loop; no request is made yet."""
+        ...

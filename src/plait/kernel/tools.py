@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, cast, get_args
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ToolSchema
@@ -25,6 +25,7 @@ class Compile(Protocol):
 
     def __call__(self, schema: Mapping[str, object], /) -> Check:
         """Compile the schema."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def as_result(call_id: str, value: object) -> ToolResult:
 
 def _own(call_id: str, result: ToolResult) -> ToolResult:
     """A tool's own `ToolResult`, which nobody has checked yet, under the id of its call."""
-    content: object = result.content
+    content = cast("object", result.content)
     status = result.status if result.status in get_args(ResultStatus) else "error"
     return ToolResult(
         call_id,

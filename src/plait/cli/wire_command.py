@@ -1,0 +1,59 @@
+"""`plait wire`: what plait makes of a captured answer.
+
+Floor: 7. Owns: options, reading the file, printing one line; never: a decoding rule.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from plait.wire.decode import decode_body, describe_answer, parse_cut
+from plait.wire.profile import ThinkMode, WireName, WireProfile
+
+
+@click.group()
+def wire() -> None:
+    """Look at what an endpoint sent, without sending anything."""
+
+
+@wire.command()
+@click.argument("file")
+@click.option("--wire", "wire_name", type=click.Choice(["chat", "responses", "anthropic"]), required=True)
+@click.option("--header", "headers", multiple=True, metavar="'K: V'", help="A header of the answer.")
+@click.option("--think", type=click.Choice(["inline", "prefilled", "off"]), default="off", show_default=True)
+@click.option("--cut", default="whole", show_default=True, metavar="whole|bytes|random:SEED|N,N,…")
+@click.option("--echo", is_flag=True, help="Add what the provider wants back in the next request.")
+def decode(file: str, wire_name: WireName, headers: Sequence[str], think: ThinkMode, cut: str, *, echo: bool) -> None:
+    """Decode the answer in FILE (- is stdin) and print it as one line of JSON."""
+    body = read_body(file)
+    try:
+        cuts = parse_cut(cut, len(body))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    profile = WireProfile(wire=wire_name, think=think)
+    answer = decode_body(body, profile, cuts=cuts, headers=parse_headers(headers))
+    click.echo(json.dumps(describe_answer(answer, with_replay=echo)))
+
+
+def read_body(file: str) -> bytes:
+    """Return the bytes of a file, or of stdin for `-`; a file that cannot be read is a usage error."""
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file!r}: {error.strerror or error}") from error
+
+
+def parse_headers(lines: Sequence[str]) -> Mapping[str, str]:
+    """Return headers by name; a line without a colon is a usage error."""
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise click.UsageError(f"{line!r} is no header: write it as 'Name: value'")
+        headers[name.strip()] = value.strip()
+    return headers

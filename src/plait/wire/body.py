@@ -1,0 +1,124 @@
+"""What a response body is, told by its first bytes: an event stream, one JSON document, a web page, or gzip of these.
+
+Floor: 1. Owns: unpacking a body into events; never: what the events mean.
+
+Servers answer with JSON where a stream was asked for, and proxies with a page; the header that should say so is
+wrong as often as not, so the bytes decide.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal
+
+from plait.wire.gunzip import MAGIC, Gunzip
+from plait.wire.sse import DONE, SIZE_BYTES_MAX, Event, SseParser
+
+BodyKind = Literal["", "stream", "json", "page"]
+"""Empty while nothing but blanks has come."""
+
+_EXCERPT_BYTES: Final = 400
+_BLANK: Final = b" \t\r\n\xef\xbb\xbf"
+
+
+class BodyReader:
+    """Turns the bytes of a body into events; a JSON document is one event, given at the end.
+
+    Args:
+        size_bytes_max: largest body, after unpacking, that is read.
+
+    `problem` is a sentence once the body cannot be read any further; `excerpt` its first bytes.
+    """
+
+    def __init__(self, *, size_bytes_max: int = 4 * SIZE_BYTES_MAX) -> None:
+        self.kind: BodyKind = ""
+        self.problem = ""
+        self.excerpt = b""
+        self._size_bytes_left = size_bytes_max
+        self._start: bytes | None = b""
+        """The first bytes while they could still be those of gzip, None from then on."""
+        self._gunzip: Gunzip | None = None
+        self._json = bytearray()
+        self._sse = SseParser()
+
+    @property
+    def is_stream(self) -> bool:
+        """True when at least one line had the form of an event stream."""
+        return self._sse.is_stream
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Return the events that these bytes complete."""
+        if self._start is not None:
+            data = self._start + data
+            if len(data) < len(MAGIC) and MAGIC.startswith(data):
+                self._start = data
+                return []
+            self._start = None
+            self._gunzip = Gunzip() if data.startswith(MAGIC) else None
+        if self._gunzip is None:
+            return self._take(data)
+        events: list[Event] = []
+        for plain in self._gunzip.feed(data):
+            events += self._take(plain)
+        self.problem = self.problem or self._gunzip.problem
+        return events
+
+    def finish(self) -> list[Event]:
+        """Return the events that the end of the body completes."""
+        events = self._take(self._start) if self._start else []
+        if self.kind == "json":
+            return _documents(bytes(self._json))
+        return events + self._sse.finish()
+
+    def _take(self, data: bytes) -> list[Event]:
+        if self.problem:
+            return []
+        is_over = len(data) > self._size_bytes_left
+        if is_over:
+            data = data[: self._size_bytes_left]
+        self._size_bytes_left -= len(data)
+        if len(self.excerpt) < _EXCERPT_BYTES:
+            self._look(data)
+        events = self._read(data)
+        if self._sse.too_large:
+            self.problem = f"one event of the stream is larger than {SIZE_BYTES_MAX} bytes"
+        elif is_over:
+            self.problem = "the body is larger than any answer"
+        return events
+
+    def _look(self, data: bytes) -> None:
+        self.excerpt += data[: _EXCERPT_BYTES - len(self.excerpt)]
+        if self.kind:
+            return
+        first = self.excerpt.lstrip(_BLANK)[:1]
+        if first == b"<":
+            self.kind = "page"
+        elif first and first in b"{[":
+            self.kind = "json"
+        elif first or len(self.excerpt) == _EXCERPT_BYTES:
+            self.kind = "stream"
+
+    def _read(self, data: bytes) -> list[Event]:
+        if self.kind == "page":
+            return []
+        if self.kind == "json":
+            self._json += data
+            return []
+        return self._sse.feed(data)
+
+
+def _documents(body: bytes) -> list[Event]:
+    """Give the one document of a body, or the documents of a body that has one a line, and the end after them."""
+    body = body.lstrip(_BLANK)
+    lines = [line for line in body.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line.startswith(b"{") for line in lines) and not _is_json(body):
+        return [*((b"", line) for line in lines), (b"", DONE)]
+    return [(b"", body), (b"", DONE)]
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,310 @@
+"""Answers of chat-completions endpoints, streamed or not.
+
+Floor: 1. Owns: what a chunk, a choice and a delta mean; never: which call a fragment belongs to (that is `calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from plait.core.events import Piece
+from plait.core.messages import Part, Reasoning, Text, ToolCall
+from plait.core.usage import Usage
+from plait.wire.answer import Answer, finish_of
+from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
+from plait.wire.classify import classify_error
+from plait.wire.decoder import Decoder
+from plait.wire.error_body import read_error
+from plait.wire.failure import Failure
+from plait.wire.inline_calls import extract_inline_calls
+from plait.wire.opaque import DetailMerger
+from plait.wire.profile import DecodeOptions, WireProfile
+from plait.wire.think import Segment, ThinkSplitter
+from plait.wire.usage import latest, read_usage
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+_OPAQUE_FIELDS = ("thinking_blocks", "reasoning_details")
+
+
+class ChatDecoder(Decoder):
+    """Decodes one chat-completions answer, whether the server streams, answers with JSON, or fails inside a 200."""
+
+    def __init__(self, profile: WireProfile, options: DecodeOptions | None = None) -> None:
+        super().__init__(ChatAssembler(profile), profile, options or DecodeOptions())
+
+
+@dataclass(slots=True)
+class _Choice:
+    """One of the answers that a server gives, or one part of the only answer, under a number of its own."""
+
+    index: int
+    think: ThinkSplitter
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    refusal: list[str] = field(default_factory=list)
+    calls: CallAssembler = field(default_factory=CallAssembler)
+    opaque: dict[str, DetailMerger] = field(default_factory=dict)
+    reasoning_field: str = ""
+    finish: str | None = None
+
+    @property
+    def has_streamed(self) -> bool:
+        return bool(self.content or self.reasoning or self.refusal or self.calls)
+
+
+class ChatAssembler:
+    """Puts the chunks of one answer together."""
+
+    def __init__(self, profile: WireProfile) -> None:
+        self.is_terminated = False
+        self._profile = profile
+        self._choices: dict[object, _Choice] = {}
+        self._first: _Choice | None = None
+        self._usage: Usage | None = None
+        self._details: dict[str, object] = {}
+        self._failure: Failure | None = None
+
+    def take_text(self, document: object, pieces: list[Piece]) -> bool:
+        """Take a chunk that is one piece of text and nothing else: nearly every chunk is."""
+        choice = self._first
+        if choice is None or not choice.think.is_idle or not isinstance(document, dict):
+            return False
+        choices = document.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or document.get("usage") or document.get("error"):
+            return False
+        item = choices[0]
+        if not isinstance(item, dict) or item.get("index") != choice.index or item.get("finish_reason"):
+            return False
+        delta = item.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1 or item.get("usage") or item.get("error"):
+            return False
+        text = delta.get("content")
+        if not isinstance(text, str) or not text:
+            return False
+        choice.content.append(text)
+        pieces.append(("content", text))
+        return True
+
+    def take(self, document: Mapping[str, object], pieces: list[Piece]) -> bool:
+        """Take one chunk."""
+        choices = document.get("choices")
+        if isinstance(choices, list):
+            for item in choices:
+                if isinstance(item, dict):
+                    self._take_choice(item, pieces)
+        usage = document.get("usage")
+        if usage is None:
+            usage = _groq_usage(document)
+        if usage is not None:
+            self._usage = latest(self._usage, read_usage(usage))
+        if not self._details:
+            self._details = {key: document[key] for key in ("id", "model", "provider") if document.get(key)}
+        return "choices" in document
+
+    def close(self, pieces: list[Piece]) -> None:
+        """Add what the think splitters held back."""
+        for choice in self._choices.values():
+            self._add_segments(choice, choice.think.finish(), pieces)
+
+    def answer(self) -> Answer:
+        """Return the answer; of several choices the one with calls wins, and takes missing text from the others."""
+        choices = list(self._choices.values()) or [_Choice(0, ThinkSplitter("off"))]
+        winner = next((choice for choice in choices if choice.calls), None)
+        winner = winner or next((choice for choice in choices if choice.has_streamed), choices[0])
+        ordered = [winner, *(choice for choice in choices if choice is not winner)]
+        content = next(filter(None, ("".join(choice.content) for choice in ordered)), "")
+        refusal = next(filter(None, ("".join(choice.refusal) for choice in ordered)), "")
+        thinker = next((choice for choice in ordered if choice.reasoning or choice.opaque), winner)
+        calls = winner.calls.calls()
+        if self._profile.calls == "inline" and not calls:
+            calls = extract_inline_calls(content)
+        return Answer(
+            parts=_parts(thinker, content, calls),
+            refusal=refusal or None,
+            finish=finish_of(winner.finish),
+            raw_finish=winner.finish,
+            usage=self._usage,
+            failure=self._failure,
+            details=self._details,
+            replay=_replay(thinker),
+        )
+
+    def _take_choice(self, item: Mapping[str, object], pieces: list[Piece]) -> None:
+        index = item.get("index", 0)
+        choice = self._choices.get(index) if isinstance(index, int) else None
+        if choice is None:
+            choice = self._open_choice(index if isinstance(index, int) else 0)
+        delta = item.get("delta")
+        if isinstance(delta, dict):
+            self._take_delta(choice, delta, pieces)
+        message = item.get("message")
+        if isinstance(message, dict):
+            self._take_delta(choice, _missing(choice, message), pieces)
+        elif delta is None and isinstance(item.get("text"), str):
+            self._take_content(choice, item["text"], pieces)
+        if item.get("error"):
+            self._failure = classify_error(read_error(item["error"]), 200, {})
+            self.is_terminated = True
+        finish = item.get("finish_reason")
+        if isinstance(finish, str) and finish:
+            choice.finish = finish
+        usage = item.get("usage")
+        if usage is not None:
+            self._usage = latest(self._usage, read_usage(usage))
+
+    def _open_choice(self, index: int) -> _Choice:
+        choice = self._choices.setdefault(index, _Choice(index, ThinkSplitter(self._profile.think)))
+        self._first = self._first or choice
+        return choice
+
+    def _take_delta(self, choice: _Choice, delta: Mapping[str, object], pieces: list[Piece]) -> None:
+        content = delta.get("content")
+        if content.__class__ is not str or len(delta) > 1:
+            self._take_reasoning(choice, delta, pieces)
+            refusal = delta.get("refusal")
+            if isinstance(refusal, str):
+                choice.refusal.append(refusal)
+        if content:
+            self._take_content(choice, content, pieces)
+        for fragment in _fragments(delta):
+            text = choice.calls.add(fragment)
+            if text:
+                pieces.append(("tool_arguments", text))
+
+    def _take_content(self, choice: _Choice, content: object, pieces: list[Piece]) -> None:
+        if isinstance(content, str):
+            if choice.think.is_idle:
+                choice.content.append(content)
+                if choice is self._first:
+                    pieces.append(("content", content))
+            else:
+                self._add_segments(choice, choice.think.feed(content), pieces)
+            return
+        for kind, text in _segments_of_parts(content):
+            if kind == "reasoning":
+                self._add_segments(choice, [(kind, text)], pieces)
+            else:
+                self._add_segments(choice, choice.think.feed(text), pieces)
+
+    def _take_reasoning(self, choice: _Choice, delta: Mapping[str, object], pieces: list[Piece]) -> None:
+        text = ""
+        for name in _REASONING_FIELDS:
+            value = delta.get(name)
+            if isinstance(value, str) and value:
+                text = value
+                choice.reasoning_field = choice.reasoning_field or name
+                break
+        for name in _OPAQUE_FIELDS:
+            value = delta.get(name)
+            if isinstance(value, list) and value:
+                merger = choice.opaque.setdefault(name, DetailMerger())
+                shown = merger.add(value)
+                text = text or shown
+        if text:
+            self._add_segments(choice, choice.think.stop(), pieces)
+            self._add_segments(choice, [("reasoning", text)], pieces)
+
+    def _add_segments(self, choice: _Choice, segments: list[Segment], pieces: list[Piece]) -> None:
+        for kind, text in segments:
+            (choice.content if kind == "content" else choice.reasoning).append(text)
+            if choice is self._first:
+                pieces.append((kind, text))
+
+
+def _missing(choice: _Choice, message: Mapping[str, object]) -> Mapping[str, object]:
+    """A whole message is the answer of a server that does not stream, or repeats what was streamed."""
+    missing = dict(message)
+    if choice.content or choice.think.holds_text:
+        missing.pop("content", None)
+    if choice.reasoning or choice.opaque:
+        for name in (*_REASONING_FIELDS, *_OPAQUE_FIELDS):
+            missing.pop(name, None)
+    if choice.calls:
+        missing.pop("tool_calls", None)
+        missing.pop("function_call", None)
+    if choice.refusal:
+        missing.pop("refusal", None)
+    return missing
+
+
+def _fragments(delta: Mapping[str, object]) -> Iterator[Fragment]:
+    calls = delta.get("tool_calls")
+    if isinstance(calls, dict):
+        calls = [calls]
+    if isinstance(calls, list):
+        for call in calls:
+            if isinstance(call, dict):
+                yield _fragment(call)
+    legacy = delta.get("function_call")
+    if isinstance(legacy, dict):
+        text, is_whole = text_of_arguments(legacy.get("arguments"))
+        yield Fragment(None, name=_text(legacy.get("name")), text=text, is_whole=is_whole)
+
+
+def _fragment(call: Mapping[str, object]) -> Fragment:
+    custom = call.get("custom")
+    is_custom = isinstance(custom, dict) and call.get("function") is None
+    body = custom if is_custom else call.get("function")
+    if not isinstance(body, dict):
+        body = {}
+    index = call.get("index", body.get("index"))
+    text, is_whole = text_of_arguments(body.get("input" if is_custom else "arguments"))
+    extra = call.get("extra_content")
+    return Fragment(
+        index=index if isinstance(index, int) and not isinstance(index, bool) else None,
+        id=_text(call.get("id")),
+        name=_text(body.get("name")),
+        text=text,
+        is_whole=is_whole,
+        custom=is_custom or call.get("type") == "custom",
+        extra={"extra_content": extra} if extra else None,
+    )
+
+
+def _segments_of_parts(content: object) -> Iterator[Segment]:
+    """Yield the texts in a content that is a list of parts; thoughts may hold a list of their own."""
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return
+    for part in content:
+        if isinstance(part, str):
+            yield "content", part
+        elif isinstance(part, dict):
+            inner = part.get("thinking", part.get("reasoning"))
+            if part.get("type") in ("thinking", "reasoning") or inner is not None:
+                texts = [inner] if isinstance(inner, str) else [text for _, text in _segments_of_parts(inner)]
+                for text in texts:
+                    yield "reasoning", text
+            elif isinstance(part.get("text"), str):
+                yield "content", _text(part["text"])
+
+
+def _parts(thinker: _Choice, content: str, calls: list[ToolCall]) -> tuple[Part, ...]:
+    reasoning = "".join(thinker.reasoning)
+    opaque = {name: merger.items() for name, merger in thinker.opaque.items()}
+    parts: list[Part] = []
+    if reasoning or opaque:
+        parts.append(Reasoning(reasoning, opaque or None))
+    if content:
+        parts.append(Text(content))
+    return (*parts, *calls)
+
+
+def _replay(thinker: _Choice) -> Mapping[str, object] | None:
+    for name in _OPAQUE_FIELDS:
+        if name in thinker.opaque:
+            return {name: thinker.opaque[name].items()}
+    if thinker.reasoning_field:
+        return {thinker.reasoning_field: "".join(thinker.reasoning)}
+    return None
+
+
+def _groq_usage(document: Mapping[str, object]) -> object:
+    own = document.get("x_groq")
+    return own.get("usage") if isinstance(own, dict) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,175 @@
+"""From a status, headers and a body to what went wrong and what to do.
+
+Floor: 1. Owns: the order in which signs are believed; never: a retry.
+
+Codes, types and the status decide. Sentences are asked about a full window and an invalid history, which providers
+report under the same code as any other mistake, and where everything else leaves the class open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from plait.core.errors import ErrorClass
+from plait.wire import error_words as words
+from plait.wire.error_body import ErrorBody, is_error, read_error
+from plait.wire.failure import ADVICE, Failure
+from plait.wire.overflow import lower_output_advice, tokens_of
+from plait.wire.sse import SseParser
+from plait.wire.waits import wait_of
+
+_NEVER_OVERFLOW: Final = frozenset({401, 402, 403, 429})
+_WAITING: Final[frozenset[ErrorClass]] = frozenset({"rate_limit", "overloaded", "unavailable", "timeout", "quota"})
+_GENERAL: Final[frozenset[ErrorClass]] = frozenset({"bad_request", "request_too_large", "unavailable", "protocol"})
+"""Classes that a full window can hide behind, when the body says nothing else."""
+_EXCERPT_CHARS: Final = 200
+
+
+def classify(
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes | str,
+    *,
+    prompt_tokens: int | None = None,
+    window: int | None = None,
+    now_s: float | None = None,
+) -> Failure:
+    """Say why a request failed.
+
+    Args:
+        status: HTTP status; 200 for an error inside an answer.
+        headers: of the answer, names in any case.
+        body: of the answer, whole or its beginning.
+        prompt_tokens: size of the request in tokens, where it is known.
+        window: the model's window in tokens, where it is known.
+        now_s: Unix time of the answer, for waits given as a date without a `Date` header.
+    """
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    document = _document(text)
+    error = read_error(text if document is None else document)
+    if document is None:
+        error = replace(error, message=_excerpt(text))
+    failure = classify_error(error, status, headers, now_s=now_s)
+    if status < 400 and document is None:
+        failure = Failure.of(
+            "protocol",
+            f"the endpoint answered {error.message or 'nothing'!r}",
+            retryable=False,
+            detail="not_event_stream",
+        )
+    elif not failure.message:
+        failure = replace(failure, message=f"the endpoint answered status {status} and no reason")
+    return _with_known_window(failure, error, prompt_tokens, window)
+
+
+def classify_document(document: object, *, name: bytes = b"") -> Failure | None:
+    """Return the failure that a document of a 200 stream reports, None when it reports none.
+
+    Args:
+        name: of the event it came in; an event called `error` is one whatever its data looks like.
+    """
+    if name != b"error" and not (isinstance(document, Mapping) and is_error(document)):
+        return None
+    return classify_error(read_error(document), 200, {})
+
+
+def classify_error(error: ErrorBody, status: int, headers: Mapping[str, str], *, now_s: float | None = None) -> Failure:
+    """Say what an error means whose body was read already."""
+    effective = error.status if status < 400 and error.status is not None else status
+    kind = _kind_of(error, effective)
+    failure = Failure.of(kind, error.message, code=error.code)
+    if kind in _WAITING:
+        failure = replace(failure, wait_s=wait_of(headers, error, now_s=now_s))
+    if kind == "context_overflow":
+        return replace(failure, tokens=tokens_of(error), advice=lower_output_advice(error) or failure.advice)
+    return failure
+
+
+def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
+    named = _named(error)
+    if named == "context_overflow":
+        return named
+    text = error.text
+    may_overflow = status not in _NEVER_OVERFLOW and named not in ("rate_limit", "quota", "auth")
+    if may_overflow and words.OVERFLOW.search(text) and not words.NOT_OVERFLOW.search(text):
+        return "context_overflow"
+    if named == "unavailable" and 400 <= status < 500:
+        named = None  # "server_error" beside a client's mistake says nothing
+    return named or _kind_by_text(text, error, status) or _kind_by_status(status)
+
+
+def _named(error: ErrorBody) -> ErrorClass | None:
+    """Return the class that codes and types name; the code is asked before the type."""
+    first = words.BY_WORD.get(str(error.code).lower())
+    if first is not None:
+        return first
+    named = {words.BY_WORD[word] for word in error.words if word in words.BY_WORD}
+    return next((kind for kind in ADVICE if kind in named), None)
+
+
+def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None:
+    if status in (403, 402) and words.CREDIT.search(text):
+        return "quota"
+    if status == 404 and words.UNSUPPORTED.search(text):
+        return "unsupported_feature"
+    if status not in (200, 400, 422, 500):
+        return None
+    if words.HISTORY.search(text) and not error.param.startswith("tools"):
+        return "invalid_history"
+    if words.TOOLS.search(text) or error.param.startswith(("tools", "functions")):
+        return "invalid_tools"
+    if status != 400:
+        return None
+    if words.CREDIT.search(text):
+        return "quota"
+    if words.UNSUPPORTED.search(text):
+        return "unsupported_feature"
+    return "model_not_found" if words.MODEL.search(text) else None
+
+
+def _kind_by_status(status: int) -> ErrorClass:
+    if status < 400:
+        return "unavailable" if status >= 200 else "protocol"
+    kind = words.BY_STATUS.get(status)
+    return kind or ("unavailable" if status >= 500 else "bad_request")
+
+
+def _with_known_window(failure: Failure, error: ErrorBody, prompt_tokens: int | None, window: int | None) -> Failure:
+    """Take a refusal that names no reason for an overflow when the request was larger than the window."""
+    if prompt_tokens is None or window is None:
+        return failure
+    if failure.kind == "context_overflow":
+        tokens = failure.tokens or (None, None)
+        return replace(failure, tokens=(tokens[0] or prompt_tokens, tokens[1] or window))
+    if prompt_tokens < window or failure.kind not in _GENERAL or _named(error) is not None:
+        return failure
+    return replace(Failure.of("context_overflow", failure.message, code=failure.code), tokens=(prompt_tokens, window))
+
+
+def _document(text: str) -> object:
+    """Return the JSON of a body, or of the first event of a body that is a stream; None for anything else."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith(("{", "[")):
+        return _parsed(start)
+    if not start.startswith(("data:", "event:", "error:", ":", "id:")):
+        return None
+    parser = SseParser()
+    events = parser.feed(start.encode("utf-8", "replace")) + parser.finish()
+    documents = [parsed for _, data in events if (parsed := _parsed(data.decode("utf-8", "replace"))) is not None]
+    errors = [item for item in documents if isinstance(item, Mapping) and is_error(item)]
+    return next(iter([*errors, *documents]), None)
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT_CHARS else line[: _EXCERPT_CHARS - 1] + "…"

@@ -1,0 +1,166 @@
+"""The decoder every wire shares: bytes in, fragments and at last an answer out.
+
+Floor: 1. Owns: the way from a body to documents, and what counts when it is damaged; never: a wire's own events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from plait.core.events import Piece
+from plait.core.exchange import Reply
+from plait.wire.answer import Answer, settle, to_reply
+from plait.wire.body import BodyReader
+from plait.wire.classify import classify_document
+from plait.wire.failure import Failure
+from plait.wire.profile import DecodeOptions, WireProfile
+from plait.wire.sse import DONE, Event
+
+
+class Assembler(Protocol):
+    """What a wire does with its documents."""
+
+    is_terminated: bool
+    """True once a document said that nothing more follows."""
+
+    def take_text(self, document: object, pieces: list[Piece]) -> bool:
+        """Take a document that is one piece of text and no more; return False, and do nothing, for any other."""
+        ...
+
+    def take(self, document: Mapping[str, object], pieces: list[Piece]) -> bool:
+        """Take one document; add what it shows to `pieces`. Return False for a document of no known kind."""
+        ...
+
+    def close(self, pieces: list[Piece]) -> None:
+        """Add to `pieces` what was held back."""
+        ...
+
+    def answer(self) -> Answer:
+        """Return everything that came."""
+        ...
+
+
+class Decoder:
+    """Decodes one answer; never raises before `finish`, whatever the bytes are.
+
+    `done` turns true when nothing that follows can count, so that a reader can stop.
+    """
+
+    def __init__(self, assembler: Assembler, profile: WireProfile, options: DecodeOptions) -> None:
+        self.done = False
+        self._assembler = assembler
+        self._profile = profile
+        self._options = options
+        self._loads = options.loads
+        self._body = BodyReader()
+        self._failure: Failure | None = None
+        self._garbled: bytes | None = None
+        self._is_ended = False
+        self._knows_wire = False
+        self._answer: Answer | None = None
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Return what these bytes show, in order: kinds and texts."""
+        pieces: list[Piece] = []
+        if self.done:
+            return pieces
+        self._take_all(self._body.feed(data), pieces)
+        if self._body.problem or self._body.kind == "page":
+            self.done = True
+        return pieces
+
+    def answer(self) -> Answer:
+        """End the stream and return what it held; the same answer every time."""
+        if self._answer is None:
+            self._finish_body()
+            answer = self._assembler.answer()
+            failure = self._failure or answer.failure or self._body_failure()
+            self._answer = settle(
+                replace(answer, failure=failure),
+                is_ended=self._is_ended or self._assembler.is_terminated,
+                is_whole=self._garbled is None,
+                options=self._options,
+            )
+        return self._answer
+
+    def finish(self) -> Reply:
+        """End the stream and return the reply.
+
+        Raises:
+            ProviderFailed: the stream was cut, was no stream, or carried an error; `partial` holds what came.
+        """
+        return to_reply(self.answer(), origin=self._profile.origin)
+
+    def close(self) -> list[Piece]:
+        """End the stream; return what was held back until now, for those who show it."""
+        pieces: list[Piece] = []
+        self._finish_body(pieces)
+        return pieces
+
+    def _finish_body(self, pieces: list[Piece] | None = None) -> None:
+        shown: list[Piece] = [] if pieces is None else pieces
+        if not self.done:
+            self._take_all(self._body.finish(), shown)
+            self.done = True
+        self._assembler.close(shown)
+
+    def _take_all(self, events: list[Event], pieces: list[Piece]) -> None:
+        take_text = self._assembler.take_text
+        for name, data in events:
+            document = self._parse(name, data)
+            if self._garbled is None and name != b"error" and take_text(document, pieces):
+                continue
+            self._take(name, data, document, pieces)
+            if self.done:
+                return
+
+    def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
+        if isinstance(document, list) and document:
+            document = document[0]
+        if data == DONE:
+            self._is_ended = self.done = True
+        elif self._garbled is not None and self._body.kind != "json":
+            # Something was lost in the middle: what follows cannot be joined to what came before.
+            self._fail(Failure.of("protocol", "an event of the stream is not JSON", detail="garbled_event"))
+        elif document is None and data.lstrip().startswith((b"{", b"[")):
+            self._garbled = data
+        elif (failure := classify_document(document, name=name)) is not None:
+            self._fail(failure)
+        elif isinstance(document, dict):
+            self._knows_wire |= self._assembler.take(document, pieces)
+            self.done = self._assembler.is_terminated
+
+    def _parse(self, name: bytes, data: bytes) -> object:
+        """Return the document in an event, its text where an error is no JSON, None for anything else."""
+        try:
+            return self._loads(data)
+        except ValueError:
+            pass
+        text = data.decode("utf-8", "replace")
+        try:
+            # The standard library takes what fast parsers refuse: NaN, half characters, damaged UTF-8.
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text if name == b"error" else None
+
+    def _fail(self, failure: Failure) -> None:
+        self._failure = failure
+        self.done = True
+
+    def _body_failure(self) -> Failure | None:
+        body = self._body
+        if body.problem:
+            return Failure.of("protocol", body.problem, detail="incomplete_stream")
+        is_no_stream = body.kind == "page" or (body.kind == "stream" and not body.is_stream)
+        is_other_json = body.kind == "json" and self._garbled is None and not self._knows_wire
+        if is_no_stream or is_other_json:
+            start = body.excerpt.decode("utf-8", "replace").strip()
+            start = start if len(start) <= 80 else start[:79] + "…"
+            what = "a web page" if body.kind == "page" else "a body that is no answer"
+            return Failure.of(
+                "protocol", f"the endpoint sent {what}: {start!r}", retryable=False, detail="not_event_stream"
+            )
+        return None

@@ -1,0 +1,98 @@
+"""What an endpoint speaks and takes: data, so that a quirk is a field and not a branch on a name.
+
+Floor: 1. Owns: the shape of a profile, the parameters of a request, what an encoder returns; never: which provider
+has which profile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+WireName = Literal["chat", "responses", "anthropic"]
+ThinkMode = Literal["off", "inline", "prefilled"]
+Loads = Callable[[bytes], object]
+"""A fast JSON parser, such as `orjson.loads`; what it refuses goes to the standard library's."""
+Effort = Literal["low", "medium", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class WireProfile:
+    """How one endpoint wants its requests and gives its answers."""
+
+    wire: WireName = "chat"
+    origin: str = ""
+    """Name of the endpoint: what `Message.origin` of its answers says."""
+    reasoning_echo: Literal["never", "always"] = "never"
+    """Whether the endpoint wants its own reasoning back, in every later request."""
+    reasoning_field: str = "reasoning_content"
+    """Name of the field that carries echoed reasoning (chat)."""
+    system_role: Literal["system", "developer"] = "system"
+    max_tokens_field: str = "max_tokens"
+    """`max_completion_tokens` where an endpoint refuses `max_tokens` (chat)."""
+    temperature: bool = True
+    """False where the endpoint refuses a temperature."""
+    parallel_tool_calls: bool | None = None
+    """Sent as `parallel_tool_calls`; None leaves the field out."""
+    stream_usage: bool = True
+    """Whether `stream_options.include_usage` may be sent (chat)."""
+    images: bool = True
+    custom_tools: bool = False
+    """Whether tools that take free text in a grammar can be declared; else they take one string argument."""
+    calls: Literal["structured", "inline"] = "structured"
+    """`inline` where the model writes its calls as JSON into its text."""
+    think: ThinkMode = "off"
+    """Whether a think block at the start of the text is reasoning, and whether the template already opened it."""
+    call_ids: Literal["any", "word", "nine"] = "any"
+    """Ids that the endpoint takes: any, letters digits `_-` up to 64, or nine letters and digits."""
+    call_extra: Mapping[str, object] | None = None
+    """Sent beside calls that another endpoint made, where a missing field is an error (Gemini's signature)."""
+    cache_markers: bool = False
+    """Whether messages take cache markers (always so on the anthropic wire)."""
+    schema_keywords_refused: frozenset[str] = frozenset()
+    """JSON Schema keywords that make the endpoint refuse a whole request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestParams:
+    """Everything of a request that is not its prefix."""
+
+    stream: bool = True
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    """Sent only when set: some models refuse any."""
+    tool_choice: Literal["auto", "none", "required"] | str | None = None
+    """A word, or the name of the one tool that must be called."""
+    reasoning: Effort | None = None
+    response_schema: Mapping[str, object] | None = None
+    """JSON Schema that the answer must match, where the endpoint can hold a model to it."""
+    cache_key: str | None = None
+    """Routes requests of one session to one cache."""
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Body members of any name, sent as given; they win over the ones above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A message as it is sent: zero or more array elements, joined by commas.
+
+    `marker_gap` is the offset at which a cache marker can be spliced in, None where the message takes none.
+    """
+
+    data: bytes
+    marker_gap: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """What a decoder needs to know beside the profile."""
+
+    loads: Loads = json.loads
+    taken_ids: Container[str] = frozenset()
+    """Call ids that the session used already."""
+    new_id: Callable[[], str] | None = None
+    """Makes the id of a call that came without one; None makes random ones."""
+    tool_names: Mapping[str, str] = field(default_factory=dict)
+    """Tool names as sent to the endpoint, to their own."""

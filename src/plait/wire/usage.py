@@ -1,0 +1,121 @@
+"""Token counts in every shape that servers report them.
+
+Floor: 1. Owns: finding and relating the numbers; never: their price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from plait.core.usage import Usage
+
+_DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
+_OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
+_INPUT: Final = ("prompt_tokens", "input_tokens")
+_OUTPUT: Final = ("completion_tokens", "output_tokens")
+_READ: Final = ("cache_read_input_tokens", "cache_read_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+_READ_DETAILS: Final = ("cached_tokens", "cache_read_tokens", "cache_read_input_tokens")
+_WRITE: Final = ("cache_creation_input_tokens", "cache_write_tokens")
+_WRITE_DETAILS: Final = (
+    "cache_write_tokens",
+    "cache_creation_input_tokens",
+    "cache_creation_tokens",
+    "cache_write_input_tokens",
+)
+
+
+def read_usage(value: object, *, excludes_cached: bool = False) -> Usage | None:
+    """Return the usage in a server's object, None when it reports nothing.
+
+    `input` counts cached and written tokens in, whatever the server does.
+
+    Args:
+        excludes_cached: the wire's own input count leaves cached and written tokens out (Anthropic).
+    """
+    if not isinstance(value, Mapping):
+        return None
+    details, output_details = _sub(value, _DETAILS), _sub(value, _OUTPUT_DETAILS)
+    read = _first(details, _READ_DETAILS[:1]) if details else None
+    read = _or(read, _or(_first(value, _READ), _first(details, _READ_DETAILS)))
+    write = _or(_or(_first(value, _WRITE), _first(details, _WRITE_DETAILS)), _sum(value.get("cache_creation")))
+    usage = Usage(
+        input=_first(value, _INPUT),
+        output=_first(value, _OUTPUT),
+        cache_read=read,
+        cache_write=write,
+        reasoning=_first(output_details, ("reasoning_tokens",)),
+        cost=_money(value.get("cost")),
+    )
+    if usage == Usage.UNAVAILABLE:
+        return None
+    return _with_whole_input(usage, excludes_cached)
+
+
+def latest(old: Usage | None, new: Usage | None) -> Usage | None:
+    """Return the counts of a stream so far: a later report replaces an earlier one, field by field."""
+    if old is None or new is None:
+        return new or old
+    return replace(
+        new,
+        input=_or(new.input, old.input),
+        output=_or(new.output, old.output),
+        cache_read=_or(new.cache_read, old.cache_read),
+        cache_write=_or(new.cache_write, old.cache_write),
+        reasoning=_or(new.reasoning, old.reasoning),
+        cost=new.cost if new.cost is not None else old.cost,
+    )
+
+
+def _with_whole_input(usage: Usage, excludes_cached: bool) -> Usage:
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    if usage.input is None or not cached:
+        return usage
+    # More cached than sent is impossible, so such an input count leaves the cached tokens out.
+    return replace(usage, input=usage.input + cached) if excludes_cached or cached > usage.input else usage
+
+
+def _sub(value: Mapping[str, object], names: tuple[str, ...]) -> Mapping[str, object]:
+    for name in names:
+        inner = value.get(name)
+        if isinstance(inner, Mapping):
+            return inner
+    return {}
+
+
+def _first(value: Mapping[str, object], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        if (count := _count(value.get(name))) is not None:
+            return count
+    return None
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _or(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first
+
+
+def _sum(value: object) -> int | None:
+    if not isinstance(value, Mapping):
+        return None
+    counts = [count for item in value.values() if (count := _count(item)) is not None]
+    return sum(counts) if counts else None
+
+
+def _money(value: object) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        money = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return money if money.is_finite() and money >= 0 else None

@@ -161,10 +161,10 @@ class Agent:
             table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
         system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
         options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
-        id = new_id("s")
-        policy = replace(self._policy, finishing=replace(self._finishing, session_id=id))
+        session_id = new_id("s")
+        policy = replace(self._policy, finishing=replace(self._finishing, session_id=session_id))
         terms = Terms(table, Setup(system, table.schemas, options), policy, self._rules)
-        conversation = Conversation(_override(self._model, profile.model_override), terms, self._bench, id=id)
+        conversation = Conversation(_override(self._model, profile.model_override), terms, self._bench, id=session_id)
         if self._context is not None:
             conversation.rewrite(0, 0, tuple(self._context.messages()), "context")
         if self._on_event is not None:

@@ -13,16 +13,16 @@ from plait.core.cancel import Cancel
 from plait.core.clock import Clock
 from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
 from plait.core.messages import Message, Text, ToolCall
-from plait.kernel.effects import NOTHING, Allow, Boundary, Deny, Outcome, Plan, Stop, Think
-from plait.kernel.rules import Rules
-from plait.kernel.state import State
-from plait.kernel.tools import Tool, ToolTable
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, approve_plan
 from plait.engine.calls import Finishing
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
 from plait.engine.threads import Threads
+from plait.kernel.effects import NOTHING, Allow, Boundary, Deny, Outcome, Plan, Stop, Think
+from plait.kernel.rules import Rules
+from plait.kernel.state import State
+from plait.kernel.tools import Tool, ToolTable
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""

@@ -197,8 +197,9 @@ def _call(call: ToolCall, profile: WireProfile, *, is_own: bool) -> dict[str, ob
     else:
         function = {"name": wire_name(call.name), "arguments": arguments_text(call)}
         item |= {"type": "function", "function": function}
-    extra = call.extra if is_own else None
-    return {**item, **(extra or profile.call_extra or {})}
+    if is_own:
+        return {**item, **(call.extra or {})}
+    return {**item, "extra_content": profile.call_extra} if profile.call_extra is not None else item
 
 
 def _result(result: ToolResult, profile: WireProfile) -> dict[str, object]:

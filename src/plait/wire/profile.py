@@ -48,7 +48,7 @@ class WireProfile:
     call_ids: Literal["any", "word", "nine"] = "any"
     """Ids that the endpoint takes: any, letters digits `_-` up to 64, or nine letters and digits."""
     call_extra: Mapping[str, object] | None = None
-    """Sent beside calls that another endpoint made, where a missing field is an error (Gemini's signature)."""
+    """What `extra_content` says beside calls that another endpoint made, where a missing one is an error (Gemini)."""
     cache_markers: bool = False
     """Whether messages take cache markers (always so on the anthropic wire)."""
     schema_keywords_refused: frozenset[str] = frozenset()

@@ -1,0 +1,138 @@
+"""What plait needs of a machine, checked one by one.
+
+Floor: 7. Owns: the checks of `plait doctor`; never: repairing anything, or a key's value.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal, TextIO
+
+from plait._version import __version__
+from plait.cli.choosing import keys_in
+
+Status = Literal["ok", "warn", "fail"]
+
+_PACKAGES: Final = ("click", "rich", "urllib3", "aiohttp", "orjson", "jiter", "jsonschema-rs")
+_PROBE_TIMEOUT_S: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: `advice` says what to do about it, and is empty where there is nothing to do."""
+
+    name: str
+    status: Status
+    detail: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return `{name, status, detail, advice}`."""
+        return {"name": self.name, "status": self.status, "detail": self.detail, "advice": self.advice}
+
+
+def machine_checks(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Check everything that needs no network."""
+    yield python()
+    yield packages()
+    yield program("ripgrep", "rg", "searches run in plait's own code, slower and with the same results")
+    yield program("git", "git", "the agent cannot see or use version control")
+    yield bubblewrap()
+    yield encoding(sys.stdout)
+    yield state_folder(state_home(environ))
+    yield keys(environ)
+
+
+def python() -> Check:
+    """Check the interpreter."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < (3, 11):
+        return Check("python", "fail", version, "plait needs Python 3.11 or newer")
+    return Check("python", "ok", f"{version} at {sys.executable}")
+
+
+def packages() -> Check:
+    """Check that what plait depends on is installed, without importing it."""
+    versions: list[str] = [f"plait {__version__}"]
+    missing: list[str] = []
+    for name in _PACKAGES:
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Check("packages", "fail", f"not installed: {', '.join(missing)}", "install plait again: pip install plait")
+    return Check("packages", "ok", ", ".join(versions))
+
+
+def program(name: str, command: str, without: str) -> Check:
+    """Check for a program that helps and is not required."""
+    path = shutil.which(command)
+    if path is None:
+        return Check(name, "warn", "not found", f"without it, {without}")
+    return Check(name, "ok", path)
+
+
+def bubblewrap() -> Check:
+    """Check that commands could be fenced, by fencing one: a program that is there may still be forbidden to."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return Check("bubblewrap", "warn", "not found", "commands cannot be fenced; install bubblewrap to have a fence")
+    argv = [path, "--ro-bind", "/", "/", "--unshare-all", "--dev", "/dev", "--proc", "/proc", "true"]
+    try:
+        ran = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("bubblewrap", "warn", f"does not run: {error}", "commands cannot be fenced here")
+    if ran.returncode:
+        reason = ran.stderr.strip().splitlines()[:1]
+        return Check("bubblewrap", "warn", f"cannot make a fence: {' '.join(reason)}", "allow user namespaces to have one")
+    return Check("bubblewrap", "ok", f"{path} makes a fence")
+
+
+def encoding(stream: TextIO) -> Check:
+    """Check that the terminal, or whatever stands in its place, can show what a model writes."""
+    name = stream.encoding or "unknown"
+    if name.lower().replace("-", "") == "utf8":
+        return Check("encoding", "ok", name)
+    return Check("encoding", "warn", name, "characters it lacks are shown by their code; set LC_ALL=C.UTF-8 to see them")
+
+
+def state_home(environ: Mapping[str, str]) -> Path:
+    """Return the folder in which plait keeps what it must remember."""
+    if environ.get("PLAIT_HOME"):
+        return Path(environ["PLAIT_HOME"])
+    base = environ.get("XDG_STATE_HOME", "")
+    # The XDG specification says to ignore a relative path.
+    state = Path(base) if base.startswith("/") else Path(environ.get("HOME") or os.path.expanduser("~")) / ".local/state"
+    return state / "plait"
+
+
+def state_folder(folder: Path) -> Check:
+    """Check that the state folder, or the folder it would be made in, can be written to; nothing is left behind."""
+    existing = next((place for place in (folder, *folder.parents) if place.is_dir()), Path("/"))
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Check("state folder", "warn", f"{folder}: {reason}", "sessions are not kept; set PLAIT_HOME to a folder")
+    return Check("state folder", "ok", str(folder) if existing == folder else f"{folder} (made when it is needed)")
+
+
+def keys(environ: Mapping[str, str]) -> Check:
+    """Check which key variables are set; only their names are told."""
+    found = keys_in(environ)
+    if not found:
+        advice = "set a provider's key such as OPENROUTER_API_KEY; a server of your own (--endpoint) needs none"
+        return Check("keys", "warn", "no key variable is set", advice)
+    return Check("keys", "ok", f"set: {', '.join(found)}")

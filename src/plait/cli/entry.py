@@ -1,0 +1,75 @@
+"""Runs one command and turns whatever comes out of it into a sentence and an exit code.
+
+Floor: 7. Owns: the last boundary before the shell; never: a command's own work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from plait.cli import streams
+from plait.cli.escapes import visible
+from plait.cli.exits import Exit, exit_of_error
+from plait.core.errors import PlaitError
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run `arguments` as the user typed them after `plait`; return the exit code, never raise for a mistake."""
+    streams.prepare()
+    wants_json = "--json" in arguments or "--stream-json" in arguments
+    try:
+        return streams.finish(_run(arguments, wants_json))
+    except KeyboardInterrupt:
+        return streams.finish(Exit.INTERRUPTED)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            _complain(f"cannot go on: {error.strerror or error}", "")
+        return streams.finish(Exit.FAILED)
+
+
+def _run(arguments: Sequence[str], wants_json: bool) -> int:
+    from plait.cli.group import group
+
+    try:
+        code = group.main(args=[*arguments], prog_name="plait", standalone_mode=False)
+    except click.UsageError as error:
+        return _refuse_usage(error, wants_json)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.Abort:
+        return Exit.INTERRUPTED
+    except PlaitError as error:
+        return report_error(error, wants_json)
+    return int(code or 0)
+
+
+def report_error(error: PlaitError, wants_json: bool) -> int:
+    """Tell of an error that ended a command before it had a result; return the exit code."""
+    code = exit_of_error(error)
+    if wants_json:
+        from plait.cli.outcome import failed
+
+        print(json.dumps(failed(error)))
+    _complain(error.message, error.hint)
+    return code
+
+
+def _refuse_usage(error: click.UsageError, wants_json: bool) -> int:
+    command = error.ctx.command_path if error.ctx is not None else "plait"
+    hint = getattr(error, "hint", "") or f"`{command} --help` lists what it takes"
+    if wants_json:
+        from plait.cli.outcome import failed_usage
+
+        print(json.dumps(failed_usage(error.format_message(), hint)))
+    _complain(error.format_message().rstrip("."), hint)
+    return Exit.USAGE
+
+
+def _complain(sentence: str, hint: str) -> None:
+    print(f"plait: {visible(sentence)}", file=sys.stderr)
+    if hint:
+        print(f"  {visible(hint)}", file=sys.stderr)

@@ -1,0 +1,29 @@
+"""The entry point: answers `--version` at once and leaves everything else to modules that cost more to load.
+
+Floor: 7. Owns: the process's arguments and its exit; never: a command.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line on this process's arguments and exit with its code."""
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        sys.exit(_version())
+    from plait.cli.entry import run_command_line
+
+    sys.exit(run_command_line(arguments))
+
+
+def _version() -> int:
+    """Print the version, and fail like any command when nobody can read it."""
+    from plait._version import __version__
+
+    try:
+        print(f"plait {__version__}", flush=True)
+    except OSError:
+        # What is still in the buffer would fail again at exit, with a traceback.
+        sys.stdout = None
+        return 1
+    return 0

@@ -1,0 +1,187 @@
+"""Reading, writing and editing files, and looking into directories.
+
+Floor: 3. Owns: what these tools answer; never: how a file is opened, changed or compared.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from plait.core.errors import Refusal
+from plait.hands.edit import Many, Replaced, Replacement, WritePlan, Written, plan_edit, plan_write
+from plait.hands.listing import Entry, list_entries
+from plait.hands.locks import FileLocks
+from plait.hands.reading import Lines, Window, read_lines
+from plait.tools.answer import Answer
+from plait.tools.definitions import LINES_MAX, PATHS_MAX
+from plait.tools.places import Places
+
+_TRAILER_CHARS = 200
+"""Room for the line that says how to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTools:
+    """The file tools of one session; each answers with text and data, or raises `Refusal`."""
+
+    places: Places
+    locks: FileLocks
+    chars_max: int
+    """Size of a result; 0 is no limit."""
+
+    def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Answer:
+        """Return lines of a text file, and how to go on when there are more."""
+        bytes_max = max(1, self.chars_max - _TRAILER_CHARS) if self.chars_max > 0 else 1 << 26
+        window = Window(1 if offset is None else offset, LINES_MAX if limit is None else limit, bytes_max)
+        with self.places.open_file(path) as opened:
+            lines = read_lines(opened, window)
+        data = {
+            "sha256": lines.sha256,
+            "total_lines": lines.total_lines,
+            "size_bytes": lines.size_bytes,
+            "encoding": lines.encoding,
+            "newline": lines.newline,
+            "truncated": lines.has_more,
+        }
+        return shown_lines(lines), data
+
+    def write_file(self, path: str, content: str, expected_sha256: str | None = None) -> Answer:
+        """Make `content` the whole content of a file."""
+        with self.places.pin(path, "write") as target, self.locks.hold(target):
+            plan = plan_write(target, content, expected_sha256=expected_sha256)
+            diff, written = plan.diff(), plan.apply()
+        text = f"OK: wrote {written.size_bytes} bytes to {path}"
+        if written.is_new:
+            made = ", ".join(written.created_directories)
+            text += f" (new file; new directories: {made})" if made else " (new file)"
+        return text, changed(path, written, diff)
+
+    def str_replace(
+        self, path: str, old_str: str, new_str: str, replace_all: bool = False, expected_sha256: str | None = None
+    ) -> Answer:
+        """Replace the first occurrence of a snippet, or all; the answer says how many are left."""
+        many: Many = "all" if replace_all else "first"
+        replaced, data = self.replace(path, Replacement(old_str, new_str, many), expected_sha256)
+        left = replaced.occurrences - replaced.replaced
+        text = (
+            f"OK: replaced {replaced.replaced} of {replaced.occurrences} occurrence(s) "
+            f"({_extent(old_str)}) in {path}, line {replaced.first_line}"
+        )
+        return (f"{text}; {left} remaining (replace_all=true replaces every one)" if left else text), data
+
+    def edit_file(
+        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+    ) -> Answer:
+        """Replace a snippet that occurs once, or every occurrence; an ambiguous one is refused."""
+        many: Many = "all" if replace_all else "refuse"
+        replaced, data = self.replace(path, Replacement(old, new, many), expected_sha256)
+        return f"Replaced {replaced.replaced} occurrence(s) in {path}, line {replaced.first_line}", data
+
+    def replace(
+        self, path: str, replacement: Replacement, expected_sha256: str | None
+    ) -> tuple[Replaced, dict[str, object]]:
+        """Make one replacement; return what was replaced and the data of the change."""
+        with self.places.pin(path, "write") as target, self.locks.hold(target):
+            plan: WritePlan = plan_edit(target, [replacement], expected_sha256=expected_sha256)
+            diff, written = plan.diff(), plan.apply()
+        replaced = plan.replaced[0]
+        counts = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}
+        return replaced, changed(path, written, diff) | counts
+
+    def list_dir(self, path: str = ".") -> Answer:
+        """List a directory: `d  name`, `f  name`, or `l  name` for a link, directories first."""
+        entries = self._entries(path)
+        listed = sorted(entries, key=lambda entry: entry.kind != "directory")
+        marks = {"directory": "d", "link": "l"}
+        return _listing([f"{marks.get(entry.kind, 'f')}  {one_line(entry.name)}" for entry in listed], path)
+
+    def list_names(self, path: str = ".") -> Answer:
+        """List a directory: its sorted names, those of directories with a slash."""
+        entries = self._entries(path)
+        return _listing([f"{one_line(e.name)}{'/' if e.kind == 'directory' else ''}" for e in entries], path)
+
+    def file_info(self, path: str) -> Answer:
+        """Say what stands at a path: type, size, time, and its number of entries or lines."""
+        with self.places.pin(path) as pinned:
+            status = pinned.status()
+            if status is None:
+                raise Refusal("NOT_FOUND", f"no such path: {path!r}", hint="list the directory to see what is there")
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else "file" if stat.S_ISREG(status.st_mode) else "other"
+        modified = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+        data: dict[str, object] = {"path": path, "type": kind, "size": status.st_size, "modified": modified}
+        if kind == "directory":
+            data["entries"] = len(self._entries(path))
+        elif kind == "file":
+            data["lines"] = self._lines_of(path)
+        return "\n".join(f"{key}: {value}" for key, value in data.items()), data
+
+    def _lines_of(self, path: str) -> int | str:
+        try:
+            with self.places.open_file(path) as opened:
+                return read_lines(opened, Window(1, 1, 1)).total_lines
+        except Refusal as refusal:
+            if refusal.refusal in {"UNSUPPORTED_CONTENT", "TOO_LARGE"}:
+                return (
+                    "unknown (binary)" if refusal.refusal == "UNSUPPORTED_CONTENT" else "unknown (too large to count)"
+                )
+            raise
+
+    def _entries(self, path: str) -> tuple[Entry, ...]:
+        return list_entries(self.places, path, entries_max=sys.maxsize).entries
+
+
+def shown_lines(lines: Lines) -> str:
+    """Return a window of lines as a model reads it: as they are, and a last line when the file goes on."""
+    if not lines.has_more:
+        return lines.text
+    text, last = lines.text, lines.last_line
+    if lines.is_cut and (end := text.rfind("\n")) >= 0 and not text.endswith("\n"):
+        text, last = text[: end + 1], last - 1
+    elif lines.is_cut and not text.endswith("\n"):
+        note = f"[line {last} of {lines.total_lines} is too long and was cut; use a shell command to see all of it"
+        return f"{text}\n{note}{_go_on(last, lines.total_lines)}]"
+    end_of_line = "" if text.endswith("\n") or not text else "\n"
+    return (
+        f"{text}{end_of_line}[lines {lines.first_line}-{last} of {lines.total_lines}{_go_on(last, lines.total_lines)}]"
+    )
+
+
+def one_line(name: str) -> str:
+    """Return a file's name as one line: quoted when it holds control characters."""
+    return name if name.isprintable() else repr(name)
+
+
+def changed(path: str, written: Written, diff: str) -> dict[str, object]:
+    """Return the data of a change: which file, what it holds now, what was changed."""
+    return {
+        "ok": True,
+        "files": [path],
+        "diff_summary": written.summary.to_dict() | {"path": path},
+        "diff": diff,
+        "sha256": written.sha256,
+        "size_bytes": written.size_bytes,
+        "created": written.is_new,
+        "created_directories": list(written.created_directories),
+    }
+
+
+def _go_on(last: int, total: int) -> str:
+    return f"; go on with offset={last + 1}" if last < total else ""
+
+
+def _extent(snippet: str) -> str:
+    lines = snippet.count("\n") + (not snippet.endswith("\n"))
+    return f"{lines} line(s), {len(snippet)} character(s)"
+
+
+def _listing(lines: list[str], path: str) -> Answer:
+    data: dict[str, object] = {"path": path, "total": len(lines)}
+    if not lines:
+        return "(empty)", data
+    shown = lines[:PATHS_MAX]
+    if len(lines) > PATHS_MAX:
+        shown.append(f"[{PATHS_MAX} of {len(lines)} shown; glob finds by name]")
+    return "\n".join(shown), data

@@ -1,0 +1,162 @@
+"""The tool library of a process: functions by name, where output goes, who answers questions.
+
+Floor: 3. Owns: one locked object with all of it; never: an instance of itself, which one module above holds.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, TextIO
+
+from plait.kernel.tools import Tool
+from plait.tools import definitions, dispatch as dispatching
+from plait.tools.answer import Answer, failure
+from plait.tools.asking import AskUser
+from plait.tools.definitions import Definition
+from plait.tools.functions import LibraryFunctions
+from plait.tools.spec import DispatchEntry, DispatchTable, Schemas, name_of, schema_entry, tool_from_entry
+from plait.tools.spill import Spill
+from plait.tools.toolbox import Toolbox, ToolboxOptions
+
+_DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
+_BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
+    {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
+)
+
+Function = Callable[..., Any]
+
+
+class Library:
+    """What `TOOL_LIBRARY` and the process-wide setters around it stand for. Safe in any thread.
+
+    Its own functions work in the process's current directory by the rules of the session face. A session has a
+    toolbox of its own, and takes from here only what a program has added.
+    """
+
+    def __init__(self, options: ToolboxOptions | None = None) -> None:
+        self._options = options or ToolboxOptions(policy="read_outside")
+        self._lock = threading.Lock()
+        self._spill = Spill(self._options.spill_dir)
+        self._toolbox: Toolbox | None = None
+        self._stream: TextIO | None = None
+        self._ask_user: AskUser | None = self._options.ask_user
+        self.own: Final = LibraryFunctions(self.toolbox)
+        """The library's own functions, whatever a program has put in their place."""
+        self.functions: dict[str, Function] = dict(self.own.by_name())
+        """Every function by its name; programs may add to it and replace what is there."""
+
+    def toolbox(self) -> Toolbox:
+        """Return the tools over the directory that is current now."""
+        here = os.path.realpath(os.getcwd())
+        with self._lock:
+            if self._toolbox is None or self._toolbox.root != here:
+                options = replace(
+                    self._options,
+                    output=self._options.output if self._stream is None else _writing(self._stream),
+                    ask_user=self._ask_user,
+                    ask_stream=self._stream or self._options.ask_stream,
+                )
+                self._toolbox = Toolbox(here, options, spill=self._spill)
+            return self._toolbox
+
+    def register_tools_in_library(self, tools: Iterable[Tool]) -> None:
+        """Put the functions of tools into the library under their own names; a name that is taken is replaced."""
+        self.functions.update({tool.python_function_name: tool.fn for tool in tools})
+
+    def set_tool_output_stream(self, stream: TextIO | None) -> None:
+        """Have commands write what they print to `stream` as it comes; None, as in the beginning, is nowhere."""
+        with self._lock:
+            self._stream = stream
+            self._toolbox = None
+
+    def get_tool_output_stream(self) -> TextIO | None:
+        """Return where commands write what they print."""
+        return self._stream
+
+    def set_ask_user_handler(self, handler: AskUser | None) -> None:
+        """Have `handler` answer the model's questions; with None, as in the beginning, standard input does."""
+        with self._lock:
+            self._ask_user = handler
+            self._toolbox = None
+
+    def dispatch(self, name: str, args: Mapping[str, object], tool_dispatch: dispatching.Table) -> Answer:
+        """Call a tool of a dispatch table and return text and data.
+
+        A failure is an answer that begins with `ERROR: ` and has `ok: False` in its data. Raises
+        `FatalToolDispatchError` for a name that the table does not hold.
+        """
+        return dispatching.dispatch(name, args, tool_dispatch, self.functions)
+
+    def tools_of(
+        self, schemas: Sequence[Mapping[str, object]], table: dispatching.Table, toolbox: Toolbox
+    ) -> list[Tool]:
+        """Return the tools of an agent spec, ready to be called.
+
+        The library's own functions are done by `toolbox`, with its workspace and rules; others are taken from the
+        library now. A tool whose function is missing answers so when it is called.
+        """
+        own = LibraryFunctions(lambda: toolbox)
+        return [self._tool_of(entry, table, own) for entry in schemas]
+
+    def _tool_of(self, entry: Mapping[str, object], table: dispatching.Table, own: LibraryFunctions) -> Tool:
+        name = name_of(entry)
+        route = table.get(name) or _default_route(name)
+        target, names = route.get("python_function"), route.get("param_map")
+        definition = _BY_FUNCTION.get(target) if isinstance(target, str) else None
+        function = self._function(target, own)
+        return tool_from_entry(
+            entry,
+            function or _missing(name, target),
+            names if isinstance(names, Mapping) else {},
+            definition if function is not None else None,
+        )
+
+    def _function(self, target: object, own: LibraryFunctions) -> Function | None:
+        if not isinstance(target, str):
+            return target if callable(target) else None
+        found = self.functions.get(target)
+        return getattr(own, target) if found is not None and found == getattr(self.own, target, None) else found
+
+
+def default_tool_spec() -> tuple[Schemas, DispatchTable]:
+    """Return `(schemas, dispatch)` of the four tools that an agent has unless it is told otherwise; a fresh copy."""
+    schemas = [schema_entry(known.tool(_unbound)) for known in _DEFAULT_TOOLS]
+    return copy.deepcopy(schemas), {known.name: _route(known) for known in _DEFAULT_TOOLS}
+
+
+def _route(known: Definition) -> DispatchEntry:
+    properties = known.parameters["properties"]
+    assert isinstance(properties, Mapping)
+    names = {name: known.param_map.get(name, name) for name in properties}
+    return {"python_function": known.function_name, "param_map": names}
+
+
+def _default_route(name: str) -> Mapping[str, object]:
+    known = next((known for known in definitions.BUILT_IN if known.name == name), None)
+    return {} if known is None else dict(_route(known))
+
+
+def _unbound() -> None:
+    """Stand for the function of a tool of which only the description is wanted."""
+
+
+def _missing(name: str, target: object) -> Function:
+    def missing(**_arguments: object) -> Answer:
+        return failure(f"The function {target!r} behind {name!r} is not in the tool library.")
+
+    return missing
+
+
+def _writing(stream: TextIO) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        with suppress(OSError, ValueError):  # a closed or full stream may not cost the command its result
+            stream.write(text)
+            stream.flush()
+
+    return write

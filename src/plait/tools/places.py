@@ -1,0 +1,107 @@
+"""Which files the tools of a session reach: the workspace, the rest of the machine by policy, and kept outputs.
+
+Floor: 3. Owns: the policies of the faces; never: the walk to a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from plait.core.errors import Refusal
+from plait.hands.reach import OutsidePolicy, Place, Reach
+from plait.hands.secret_places import SecretPlaces
+from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions
+from plait.tools.spill import Spill
+
+PolicyName = Literal["inside_only", "read_outside", "cli"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What file tools may do beyond the workspace; places of keys and passwords are refused in any case."""
+
+    may_read: bool
+    may_write: bool
+    advice: str = "use a path inside the workspace"
+    """What the model is told to do when it may not."""
+
+
+POLICIES: Final[Mapping[PolicyName, Outside]] = {
+    "inside_only": Outside(False, False),
+    "read_outside": Outside(True, True),
+    "cli": Outside(True, False, "files outside the workspace are changed only with the user's yes (--yes gives it)"),
+}
+
+
+class Places:
+    """Turns the paths of tool calls into opened files, as far as policy goes. Safe in any thread."""
+
+    def __init__(self, reach: Reach, outside: Outside, spill: Spill) -> None:
+        self._reach = reach
+        self._outside = outside
+        self._spill = spill
+
+    @classmethod
+    def of(cls, root: str | os.PathLike[str], outside: Outside, spill: Spill, own: tuple[str, ...] = ()) -> Places:
+        """Open a workspace; `own` are plait's state and configuration, which no tool touches.
+
+        A workspace inside a secret place is open all the same: its user chose it. Raises `Refusal`.
+        """
+        workspace = Workspace(root, WorkspaceOptions())
+        secrets = SecretPlaces.usual(os.path.expanduser("~"), own, exceptions=(str(workspace.root),))
+        policy = OutsidePolicy(outside.may_read, outside.may_write, secrets)
+        return cls(Reach(workspace, policy), outside, spill)
+
+    @property
+    def root(self) -> str:
+        """The workspace as an absolute path."""
+        return str(self._reach.workspace.root)
+
+    def allowing(self, purpose: Purpose) -> Places:
+        """The same places with leave for `purpose` outside: what a user's yes to one call gives."""
+        return Places(self._reach.allowing(purpose), self._outside, self._spill)
+
+    def classify(self, path: str) -> Place:
+        """Say where a path leads; kept outputs count as inside. Raises `Refusal`."""
+        return "inside" if self._spill.find(path) else self._reach.classify(path)
+
+    def forbidden(self) -> frozenset[tuple[int, int]]:
+        """Return device and inode of what a descent may not enter."""
+        secrets = self._reach.outside.secrets
+        return secrets.identities() if secrets is not None else frozenset()
+
+    def pin(self, path: str, purpose: Purpose = "read") -> Pinned:
+        """Find where `path` ends; nothing is created. The caller closes the result. Raises `Refusal`."""
+        kept = self._spill.find(path)
+        if kept is None:
+            return self._pin(path, purpose)
+        if purpose == "write":
+            raise Refusal("FORBIDDEN", f"{path!r} is kept output", hint="read it; write to a file of your own")
+        workspace, name = kept
+        return workspace.pin(name)
+
+    def open_file(self, path: str) -> OpenFile:
+        """Open a regular file for reading."""
+        with self.pin(path) as pinned:
+            return pinned.open_file()
+
+    def open_directory(self, path: str) -> OpenDirectory:
+        """Open a directory for listing."""
+        with self.pin(path) as pinned:
+            return pinned.open_directory()
+
+    def close(self) -> None:
+        """Let go of the directories that are held open."""
+        self._reach.close()
+
+    def _pin(self, path: str, purpose: Purpose) -> Pinned:
+        try:
+            return self._reach.pin(path, purpose)
+        except Refusal as refusal:
+            may = self._reach.outside.may_write if purpose == "write" else self._reach.outside.may_read
+            if may or refusal.refusal != "FORBIDDEN" or self._reach.classify(path) != "outside":
+                raise
+            raise Refusal("FORBIDDEN", refusal.message, hint=self._outside.advice, details=refusal.details) from refusal

@@ -1,0 +1,173 @@
+"""The shell: one command line, run to its end, and what a model reads of it.
+
+Floor: 3. Owns: what the command is given and how its end is told; never: processes, pipes and signals.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from plait.core.cancel import Cancel
+from plait.core.errors import Refusal
+from plait.core.messages import ToolResult
+from plait.hands.capture import Captured, CaptureLimits
+from plait.hands.command import Command, Finished, RunOptions
+from plait.hands.environment import child_environment
+from plait.hands.process import run
+from plait.hands.process_tree import stop_marked
+from plait.hands.text import marker
+from plait.kernel.tools import ToolContext
+from plait.tools.answer import FAILURE, Reply
+from plait.tools.spill import Spill, where
+
+OnText = Callable[[str], None]
+"""Takes each piece of a command's output as it comes, in a thread of the command's own; may not raise."""
+
+TIMED_OUT: Final = 124
+"""The exit code that stands for a time limit, as coreutils' `timeout` has it."""
+_SIGNALLED: Final = 128
+_KEPT_WHOLE_BYTES: Final = 64 << 20
+_NOTES_CHARS: Final = 400
+_HUGE: Final = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """How commands are run."""
+
+    timeout_s: float = 120.0
+    timeout_max_s: float = 3_600.0
+    chars_max: int = 32_000
+    """Size of a result; 0 is no limit."""
+    environment: Mapping[str, str] | None = None
+    """What commands may see before credentials are taken out; None is this process's own, at the time of the call."""
+    keep: Collection[str] = ()
+    """Names of credentials that commands may see all the same."""
+    output: OnText | None = None
+    grace_s: float = 2.0
+    """How long a command that is stopped has to end by itself."""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs command lines in one directory. Safe in any thread."""
+
+    root: str
+    options: ShellOptions
+    spill: Spill
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Carried by everything that is started here, so that it can be found again at the end of the session."""
+
+    def exec_shell(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
+        """Run a command line; its two streams are one. A failing command is an answer, not a failure."""
+        limit_s = self._limit_s(timeout_s)
+        done = self._run(command, limit_s, context, separates_errors=False)
+        return self._answer(done, limit_s, [_shown(done.output)], fails_on_exit=False)
+
+    def bash(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
+        """Run a command line; its errors come in a section of their own, and a failing command has failed."""
+        limit_s = self._limit_s(timeout_s)
+        done = self._run(command, limit_s, context, separates_errors=True)
+        sections = [_shown(done.output)]
+        if done.errors is not None and done.errors.total_bytes:
+            sections.append(f"[stderr]\n{_shown(done.errors)}")
+        return self._answer(done, limit_s, sections, fails_on_exit=True)
+
+    def close(self, grace_s: float = 0.5) -> None:
+        """End what commands have left running in the background."""
+        stop_marked(self.mark, grace_s)
+
+    def _limit_s(self, timeout_s: float | None) -> float:
+        limit_s = self.options.timeout_s if timeout_s is None else timeout_s
+        if not 0 < limit_s <= self.options.timeout_max_s:
+            raise Refusal(
+                "INVALID_INPUT",
+                f"a time limit of {limit_s:g} s is not possible",
+                hint=f"give more than 0 and at most {self.options.timeout_max_s:g} seconds",
+            )
+        return limit_s
+
+    def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
+        cancel: Cancel | None = None if context is None else context.cancel
+        options, output = self.options, self.options.output
+        paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
+        base = os.environ if options.environment is None else options.environment
+        return run(
+            Command.shell(command),
+            RunOptions(
+                cwd=self.root,
+                environment=child_environment(base, keep=options.keep),
+                timeout_s=limit_s,
+                grace_s=options.grace_s,
+                separates_errors=separates_errors,
+                limits=self._capture_limits(len(paths), paths[0]),
+                spill_path=paths[0],
+                errors_spill_path=paths[-1],
+                mark=self.mark,
+                on_output=None if output is None else lambda text, _stream: output(text),
+            ),
+            cancel,
+        )
+
+    def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:
+        if self.options.chars_max <= 0:
+            return CaptureLimits(head_bytes=_KEPT_WHOLE_BYTES, tail_bytes=_KEPT_WHOLE_BYTES)
+        notes = _NOTES_CHARS + len(marker(_HUGE, where(spill_path)))
+        half = max(1, (self.options.chars_max // streams - notes) // 2)
+        return CaptureLimits(head_bytes=half, tail_bytes=half)
+
+    def _answer(self, done: Finished, limit_s: float, sections: list[str], *, fails_on_exit: bool) -> Reply:
+        exit_code = _exit_code(done)
+        lines = [section for section in sections if section]
+        if not lines and exit_code == 0:
+            lines.append("(no output)")
+        if exit_code != 0 and not done.cancelled:
+            lines.append(f"[exit code {'unknown' if exit_code is None else exit_code}]")
+        if done.leftover is not None:
+            lines.append("[a background process goes on; what it prints from now on is lost]")
+        data = self._data(done, exit_code)
+        if done.timed_out:
+            advice = f"Give it more time with timeout_s (at most {self.options.timeout_max_s:g}), or less to do."
+            lines.insert(
+                0,
+                f"{FAILURE}The command timed out after {limit_s:g} s and was stopped with all it had started. {advice}",
+            )
+            data |= {"ok": False, "error": f"timed out after {limit_s:g} s", "code": "TIMEOUT"}
+        elif done.cancelled:
+            text = "\n".join((f"{FAILURE}The command was cancelled.", *lines))
+            data |= {"ok": False, "error": "the command was cancelled", "code": "CANCELLED"}
+            return ToolResult("", text, data=data, status="cancelled")
+        elif fails_on_exit and exit_code != 0:
+            data |= {"ok": False, "error": f"exit code {exit_code}"}
+        return "\n".join(lines), data
+
+    def _data(self, done: Finished, exit_code: int | None) -> dict[str, object]:
+        data: dict[str, object] = {
+            "exit_code": exit_code,
+            "duration_s": round(done.duration_s, 3),
+            "streamed": self.options.output is not None,
+        }
+        kept = [output for output in (done.output, done.errors) if output is not None and output.is_truncated]
+        if kept:
+            data |= {"truncated": True, "spill": kept[0].spill_path}
+        if done.signal is not None:
+            data["signal"] = done.signal
+        return data
+
+
+def _shown(output: Captured) -> str:
+    hint = where(output.spill_path)
+    if output.spill_path and not output.is_spill_whole:
+        hint = f"the first part of it is in {output.spill_path}: open it with read_file"
+    return output.bounded(hint).text.rstrip("\n")
+
+
+def _exit_code(done: Finished) -> int | None:
+    """The exit code as a shell would report it; None for a command that never ran or whose end nobody saw."""
+    if done.timed_out:
+        return TIMED_OUT
+    return _SIGNALLED + done.signal if done.signal is not None else done.exit_code

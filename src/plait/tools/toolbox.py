@@ -1,0 +1,212 @@
+"""The built-in tools of one session, with its workspace, its rules and its kept output.
+
+Floor: 3. Owns: putting the tools together; never: what one of them does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from plait.core.errors import Refusal
+from plait.core.messages import ToolCall
+from plait.core.strict_json import JsonInvalid
+from plait.hands.locks import FileLocks
+from plait.hands.reach import Place
+from plait.kernel.tools import Tool, ToolContext
+from plait.tools import definitions
+from plait.tools.answer import Reply, answering
+from plait.tools.asking import AskUser, ask
+from plait.tools.files import FileTools
+from plait.tools.finding import Finding, Wanted
+from plait.tools.places import POLICIES, Outside, Places, PolicyName
+from plait.tools.renames import canonical
+from plait.tools.shell import OnText, Shell, ShellOptions
+from plait.tools.spill import Spill
+
+CHARS_PER_TOKEN: Final = 4
+_WITH_PATH: Final = frozenset(
+    {"read_file", "write_file", "str_replace", "list_dir", "glob", "search_files", "file_info"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolboxOptions:
+    """How the tools of one session behave."""
+
+    policy: PolicyName | Outside = "inside_only"
+    """What file tools may do beyond the workspace."""
+    result_tokens_max: int = 8_000
+    """Size of a result as the model sees it, at four characters a token; 0 is no limit."""
+    spill_dir: str | os.PathLike[str] | None = None
+    """Where cut output is kept; without it in a temporary directory that `close` removes."""
+    own_places: tuple[str, ...] = ()
+    """Plait's own state and configuration, as absolute paths: no file tool touches them."""
+    environment: Mapping[str, str] | None = None
+    """What commands may see before credentials are taken out; None is this process's own."""
+    keep: Collection[str] = ()
+    """Names of credentials that commands may see all the same."""
+    timeout_s: float = 120.0
+    timeout_max_s: float = 3_600.0
+    grace_s: float = 2.0
+    """How long a command that is stopped has to end by itself."""
+    output: OnText | None = None
+    """Takes a command's output as it comes; may not raise."""
+    ask_user: AskUser | None = None
+    """Answers the model's questions; without it standard input does."""
+    ask_stream: TextIO | None = None
+    """Where a question for standard input is written; None is standard error."""
+
+
+class Toolbox:
+    """The built-in tools over one workspace. Safe in any thread.
+
+    Every tool method takes the arguments under their advertised names, answers with text and data, and returns what
+    it refuses as a `ToolResult` with the reason. Raises `Refusal` when the workspace cannot be opened.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], options: ToolboxOptions | None = None, *, spill: Spill | None = None
+    ) -> None:
+        """Open a workspace; `spill` is for toolboxes that share their kept output, and is closed by its owner."""
+        self.options = options = options or ToolboxOptions()
+        outside = POLICIES[options.policy] if isinstance(options.policy, str) else options.policy
+        chars_max = options.result_tokens_max * CHARS_PER_TOKEN
+        self._spill = spill or Spill(options.spill_dir)
+        self._owns_spill = spill is None
+        self._places = Places.of(root, outside, self._spill, options.own_places)
+        self.root = self._places.root
+        self.locks = FileLocks()
+        self.shell = Shell(
+            self.root,
+            ShellOptions(
+                options.timeout_s,
+                options.timeout_max_s,
+                chars_max,
+                options.environment,
+                options.keep,
+                options.output,
+                options.grace_s,
+            ),
+            self._spill,
+        )
+        self.files = FileTools(self._places, self.locks, chars_max)
+        self.finding = Finding(self._places, self._spill, chars_max)
+
+    def tools(self) -> list[Tool]:
+        """Return the seven built-in tools in the order in which they are advertised."""
+        shell = definitions.with_times(definitions.EXEC_SHELL, self.options.timeout_s, self.options.timeout_max_s)
+        chosen = [shell if known is definitions.EXEC_SHELL else known for known in definitions.BUILT_IN]
+        return [known.tool(getattr(self, known.name)) for known in chosen]
+
+    def asking_tools(self) -> list[Tool]:
+        """Return the two tools that put a question to the user."""
+        return [known.tool(getattr(self, known.name)) for known in definitions.ASKING]
+
+    def leads(self, call: ToolCall) -> Place:
+        """Say where the path of a file tool's call leads: what an approver wants to know before it says yes.
+
+        A call without a path, of any other tool, or with a path that names nothing is `inside`.
+        """
+        try:
+            path = call.arguments.get("path")
+            if canonical(call.name) not in _WITH_PATH or not isinstance(path, str):
+                return "inside"
+            return self._places.classify(path)
+        except (Refusal, JsonInvalid):
+            return "inside"
+
+    def close(self) -> None:
+        """End what commands left running, remove output that was kept only for the session, let go of the root."""
+        self.shell.close()
+        if self._owns_spill:
+            self._spill.close()
+        self._places.close()
+
+    @answering
+    def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Reply:
+        """Return lines of a text file."""
+        return self.files.read_file(path, offset, limit)
+
+    @answering
+    def write_file(self, path: str, content: str, expected_sha256: str | None = None) -> Reply:
+        """Make `content` the whole content of a file."""
+        return self.files.write_file(path, content, expected_sha256)
+
+    @answering
+    def str_replace(
+        self, path: str, old_str: str, new_str: str, replace_all: bool = False, expected_sha256: str | None = None
+    ) -> Reply:
+        """Replace the first occurrence of a snippet, or every one."""
+        return self.files.str_replace(path, old_str, new_str, replace_all, expected_sha256)
+
+    @answering
+    def edit_file(
+        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+    ) -> Reply:
+        """Replace a snippet that occurs once, or every occurrence."""
+        return self.files.edit_file(path, old, new, replace_all, expected_sha256)
+
+    @answering
+    def list_dir(self, path: str = ".") -> Reply:
+        """List a directory with the type of each entry, directories first."""
+        return self.files.list_dir(path)
+
+    @answering
+    def list_names(self, path: str = ".") -> Reply:
+        """List a directory: sorted names, those of directories with a slash."""
+        return self.files.list_names(path)
+
+    @answering
+    def file_info(self, path: str) -> Reply:
+        """Say what stands at a path."""
+        return self.files.file_info(path)
+
+    @answering
+    def glob(self, pattern: str, path: str = ".", call: ToolContext | None = None) -> Reply:
+        """Find files by name."""
+        return self.finding.glob(pattern, path, call)
+
+    @answering
+    def find_files(self, pattern: str, path: str = ".", call: ToolContext | None = None) -> Reply:
+        """Find files and directories by name; directories are shown with a slash."""
+        return self.finding.find_files(pattern, path, call)
+
+    @answering
+    def search_files(
+        self,
+        pattern: str,
+        path: str = ".",
+        glob: str | None = None,
+        *,
+        include: str | None = None,
+        context: int = 0,
+        ignore_case: bool = False,
+        max_results: int | None = None,
+        call: ToolContext | None = None,
+    ) -> Reply:
+        """Search the content of files."""
+        wanted = Wanted(pattern, path, glob or include, context, ignore_case, max_results)
+        return self.finding.search_files(wanted, call)
+
+    @answering
+    def exec_shell(self, command: str, timeout_s: float | None = None, call: ToolContext | None = None) -> Reply:
+        """Run a command line; both its streams are one text."""
+        return self.shell.exec_shell(command, timeout_s, call)
+
+    @answering
+    def bash(self, command: str, timeout_s: float | None = None, call: ToolContext | None = None) -> Reply:
+        """Run a command line; its errors come in a section of their own, and a failing command has failed."""
+        return self.shell.bash(command, timeout_s, call)
+
+    @answering
+    def ask_user(self, question: str) -> Reply:
+        """Ask the user."""
+        return ask(question, [], self.options.ask_user, self.options.ask_stream)
+
+    @answering
+    def ask_user_question(self, question: str, options: Sequence[str] | str) -> Reply:
+        """Ask the user, with options to choose from."""
+        return ask(question, options, self.options.ask_user, self.options.ask_stream)

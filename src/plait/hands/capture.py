@@ -26,18 +26,31 @@ class CaptureLimits:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What is left of an output, as text; bytes that are not UTF-8 became U+FFFD."""
+    """What is left of an output; as text, bytes that are not UTF-8 become U+FFFD."""
 
-    head: str
-    tail: str
-    """Empty when everything is in `head`."""
+    head_bytes: bytes
+    """All of it when nothing was dropped."""
+    tail_bytes: bytes
     total_bytes: int
-    dropped_bytes: int
-    """How many bytes are neither in `head` nor in `tail`."""
     spill_path: str | None = None
     """The file with the whole output; written only when something was dropped."""
     is_spill_whole: bool = True
     """False when the spill ends early: at its size limit, or because the disk was full."""
+
+    @property
+    def head(self) -> str:
+        """The head as text."""
+        return self.head_bytes.decode("utf-8", "replace")
+
+    @property
+    def tail(self) -> str:
+        """The tail as text; empty when everything is in the head."""
+        return self.tail_bytes.decode("utf-8", "replace")
+
+    @property
+    def dropped_bytes(self) -> int:
+        """How many bytes are neither in the head nor in the tail."""
+        return self.total_bytes - len(self.head_bytes) - len(self.tail_bytes)
 
     @property
     def is_truncated(self) -> bool:
@@ -110,15 +123,11 @@ class Capture:
             os.close(self._spill_fd)
             self._spill_fd = -1
         if self.total_bytes <= self._in_memory:
-            whole = bytes(self._head + self._tail).decode("utf-8", "replace")
-            return Captured(whole, "", self.total_bytes, 0)
-        head = until_whole_character(bytes(self._head))
-        tail = from_whole_character(bytes(self._tail[-self._limits.tail_bytes :]))
+            return Captured(bytes(self._head + self._tail), b"", self.total_bytes)
         return Captured(
-            head.decode("utf-8", "replace"),
-            tail.decode("utf-8", "replace"),
+            until_whole_character(bytes(self._head)),
+            from_whole_character(bytes(self._tail[max(0, len(self._tail) - self._limits.tail_bytes) :])),
             self.total_bytes,
-            self.total_bytes - len(head) - len(tail),
             self._spill_path if is_spilled else None,
             self._is_spill_whole,
         )

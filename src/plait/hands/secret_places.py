@@ -95,9 +95,10 @@ class SecretPlaces:
         return _would_be_created(pinned, anchors) or (status is not None and _is_linked(status, anchors))
 
     def identities(self) -> frozenset[Identity]:
-        """The places that exist now: what a descent through opened directories must not enter."""
-        found = (_anchor(place) for place in self.places)
-        return frozenset(anchor.identity for anchor in found if anchor and not anchor.missing)
+        """The places that exist now and the files right in them: what a descent must neither enter nor read."""
+        found = [anchor for place in self.places if (anchor := _anchor(place)) and not anchor.missing]
+        inside = (_files_in(anchor.path) for anchor in found if anchor.is_directory)
+        return frozenset(anchor.identity for anchor in found).union(*inside)
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -219,6 +219,7 @@ class _Exchange:
         self.response: aiohttp.ClientResponse | None = None
         self.is_aborted = False
         self._is_late = False
+        self._has_cancelled = False
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
         """The task that waits for the headers; once they are here, closing the response wakes it."""
@@ -293,7 +294,9 @@ class _Exchange:
 
     def _interrupt(self) -> None:
         if self._task is not None:
-            self._task.cancel()
+            if not self._has_cancelled:  # one cancellation, because one is taken back
+                self._has_cancelled = True
+                self._task.cancel()
         elif self.response is not None:
             self.response.close()
 

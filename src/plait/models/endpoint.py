@@ -5,6 +5,7 @@ Floor: 2. Owns: base URLs; never: a request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -70,6 +71,17 @@ def endpoint_of(address: str | None = None) -> Endpoint:
     if not path and not parts.path.strip("/"):
         path = urlsplit(profile.base_url).path.rstrip("/") or "/v1"
     return Endpoint(f"{parts.scheme}://{parts.netloc}{path}", parts.query, profile)
+
+
+def default_endpoint(environ: Mapping[str, str]) -> str:
+    """Return the endpoint that an environment speaks of: the one it names, or the one whose key it holds."""
+    from plait.models.profile_table import PROFILES
+
+    base = environ.get("OPENAI_BASE_URL", "").strip()
+    if base:
+        return base
+    at_hand = [profile.base_url for profile in PROFILES if any(environ.get(name) for name in profile.key_env)]
+    return at_hand[0] if len(at_hand) == 1 and at_hand[0] else DEFAULT_ENDPOINT
 
 
 def _with_scheme(address: str) -> str:

@@ -103,6 +103,7 @@ _NAMES: Final[Mapping[str, Trouble]] = {
     "ClientResponseError": "garbage",
     "ClientPayloadError": "closed",
     "IncompleteRead": "closed",
+    "SSLError": "tls",
 }
 _NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 _UNKNOWN_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
@@ -111,6 +112,8 @@ _UNKNOWN_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA
 def failure_of(error: BaseException, url: str, at: At) -> ProviderFailed:
     """Say what `error` means for a request to `url` that had got as far as `at`."""
     trouble, reason = _trouble_of(error)
+    if trouble == "proxy":
+        at = "connect"
     is_broken_off = at == "stream" and trouble in ("closed", "garbage", "tls", "unreachable")
     return _failed(_BROKEN_OFF if is_broken_off else _CASES[trouble], url, at, reason)
 
@@ -180,9 +183,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _trouble_of_system(error: BaseException) -> tuple[Trouble, str] | None:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "certificate", error.verify_message or _first_line(error)
-    if isinstance(error, ssl.SSLError):
-        reason = error.reason or _first_line(error)
+        return "certificate", getattr(error, "verify_message", "") or _first_line(error)
+    if isinstance(error, ssl.SSLError) and (reason := getattr(error, "reason", "")):
         is_plain = reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
         return ("not_tls" if is_plain else "tls"), reason.lower().replace("_", " ")
     if isinstance(error, socket.gaierror):

@@ -34,14 +34,9 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=("api.anthropic.com",),
         base_url="https://api.anthropic.com/v1",
         key_env=("ANTHROPIC_API_KEY",),
-        auth_header="x-api-key",
-        wire=WireProfile(wire="anthropic", origin="anthropic", reasoning_echo="always", cache_markers=True),
-        headers=MappingProxyType({"anthropic-version": "2023-06-01"}),
+        wire=WireProfile(origin="anthropic"),
         context_window=200_000,
         default_model="claude-sonnet-4-5",
-        takes_effort=True,
-        reports_cache=True,
-        min_cacheable_tokens=1_024,
     ),
     EndpointProfile(
         name="openrouter",
@@ -206,7 +201,6 @@ LOCAL: Final = EndpointProfile(
     key_env=("LOCAL_API_KEY",),
     needs_key=False,
     wire=WireProfile(origin="local", think="inline", images=False),
-    context_window=8_192,
 )
 """llama.cpp, ollama, vLLM, LM Studio and their like on this machine or the network it is in."""
 

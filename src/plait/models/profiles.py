@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from plait.models.routes import is_private
 from plait.wire.profile import WireProfile
-
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +29,9 @@ class EndpointProfile:
     auth_header: str = "Authorization"
     """Header that carries the key; in `Authorization` it follows the word Bearer."""
     wire: WireProfile = field(default_factory=WireProfile)
-    headers: Mapping[str, str] = _NO_HEADERS
+    headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of every request."""
-    body: Mapping[str, object] = _NOTHING
+    body: Mapping[str, object] = field(default_factory=dict)
     """Body members of every request."""
     context_window: int | None = None
     """Tokens, where all the endpoint's models have at least that many."""

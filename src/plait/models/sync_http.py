@@ -180,6 +180,7 @@ class SyncStream:
         connection = self._exchange.connection
         can_be_used_again = connection is not None and connection.sock is not None and not self._response.will_close
         if can_be_used_again and self._exchange.let_go():
+            self._exchange.connection = None
             self._keep()
         else:
             self.close()

@@ -1,0 +1,276 @@
+"""A model behind a chat-completions endpoint, for threads and for event loops.
+
+Floor: 2. Owns: one attempt of one request, in both colours side by side; never: a second attempt, except with
+another key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from plait.core.cancel import Cancel
+from plait.core.exchange import ProviderFailed, Reply
+from plait.kernel.effects import Interrupted, Think
+from plait.kernel.ports import Emit, Setup
+from plait.models.backend import Backend, BackendOptions
+from plait.models.credentials import KeySource, credentials_for
+from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
+from plait.models.limiter import RateLimiter
+from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
+from plait.models.profiles import EndpointProfile
+from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
+
+
+class ChatModel:
+    """A named model at an endpoint; see `plait.kernel.ports.Model`.
+
+    Making one does no I/O and needs no key: the first request looks for it. Conversations share its connections.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        *,
+        context_window: int | None = None,
+        supports_images: bool | None = None,
+    ) -> None:
+        profile = backend.endpoint.profile
+        images = profile.wire.images if supports_images is None else supports_images
+        origin = f"{profile.wire.origin or backend.endpoint.host}:{name}"
+        self._backend = backend
+        self._target = Target(
+            name,
+            replace(profile.wire, images=images, origin=origin),
+            streams=profile.streams,
+            context_window=context_window or profile.context_window,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name requests ask for."""
+        return self._target.name
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL, without its query."""
+        return self._backend.endpoint.base
+
+    @property
+    def profile(self) -> EndpointProfile:
+        """What is known of the endpoint."""
+        return self._backend.endpoint.profile
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that fit, where it is known."""
+        return self._target.context_window
+
+    @property
+    def supports_images(self) -> bool:
+        """True when user messages may hold pictures."""
+        return self._target.wire.images
+
+    def __repr__(self) -> str:
+        return f"ChatModel({self.name!r}, {self.endpoint!r})"
+
+    def with_model(self, name: str) -> ChatModel:
+        """Return another model of the same endpoint; connections, keys and limits are shared."""
+        return ChatModel(name, self._backend, context_window=self.context_window, supports_images=self.supports_images)
+
+    def open(self, setup: Setup) -> ChatChannel:
+        """Open a line for a thread; no request is made yet."""
+        return ChatChannel(Line(self._backend, self._target, setup))
+
+    def aopen(self, setup: Setup) -> AsyncChatChannel:
+        """Open a line for an event loop; no request is made yet."""
+        return AsyncChatChannel(Line(self._backend, self._target, setup))
+
+    def close(self) -> None:
+        """Close idle connections; the model can be used again."""
+        self._backend.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop too; the model can be used again."""
+        await self._backend.aclose()
+
+
+class ChatChannel:
+    """One conversation, for one thread at a time; see `plait.kernel.ports.Channel`."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+    def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
+        """Make one request and return the whole answer.
+
+        Raises:
+            ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
+        """
+        attempt = self.line.begin(ask, emit)
+        while True:
+            _take_turn(self.line.backend.limiter, cancel)
+            try:
+                return self._exchange(attempt, cancel)
+            except Aborted:
+                raise Interrupted(cancel.reason or "interrupted") from None
+            except ProviderFailed as failed:
+                if not attempt.another_key(failed):
+                    raise attempt.broken(failed) from failed.__cause__
+
+    def close(self) -> None:
+        """Nothing is held between requests: connections belong to the model."""
+
+    def _exchange(self, attempt: Attempt, cancel: Cancel) -> Reply:
+        backend = self.line.backend
+        stream = backend.transport.open(attempt.request, backend.options.timeouts, cancel)
+        try:
+            if not 200 <= stream.status < 300:
+                raise attempt.refused(stream.status, stream.headers, _error_body(stream))
+            for data in stream:
+                if attempt.feed(data):
+                    stream.finish()
+                    break
+            return attempt.finish()
+        finally:
+            stream.close()
+
+
+class AsyncChatChannel:
+    """One conversation in an event loop; see `plait.kernel.ports.AsyncChannel`."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+    async def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
+        """Make one request and return the whole answer.
+
+        Raises:
+            ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
+        """
+        attempt = self.line.begin(ask, emit)
+        while True:
+            await _atake_turn(self.line.backend.limiter, cancel)
+            try:
+                return await self._exchange(attempt, cancel)
+            except Aborted:
+                raise Interrupted(cancel.reason or "interrupted") from None
+            except ProviderFailed as failed:
+                if not attempt.another_key(failed):
+                    raise attempt.broken(failed) from failed.__cause__
+
+    async def aclose(self) -> None:
+        """Nothing is held between requests: connections belong to the model."""
+
+    async def _exchange(self, attempt: Attempt, cancel: Cancel) -> Reply:
+        backend = self.line.backend
+        stream = await backend.async_transport.open(attempt.request, backend.options.timeouts, cancel)
+        try:
+            if not 200 <= stream.status < 300:
+                raise attempt.refused(stream.status, stream.headers, await _aerror_body(stream))
+            async for data in stream:
+                if attempt.feed(data):
+                    await stream.finish()
+                    break
+            return attempt.finish()
+        finally:
+            await stream.aclose()
+
+
+def chat_model(
+    name: str,
+    endpoint: str | Endpoint | None = None,
+    *,
+    api_key: str | None = None,
+    key_env: str | None = None,
+    keys: Sequence[KeySource] = (),
+    profile: EndpointProfile | None = None,
+    timeouts: Timeouts | None = None,
+    network: Network | None = None,
+    headers: Mapping[str, str] | None = None,
+    body: Mapping[str, object] | None = None,
+    max_rpm: int | None = None,
+    context_window: int | None = None,
+    supports_images: bool | None = None,
+) -> ChatModel:
+    """Return the model `name` at an endpoint.
+
+    Args:
+        endpoint: a base URL in any usual form, or a provider's name; None takes the one provider whose key is in
+            the environment, else OpenRouter.
+        api_key: the key itself; else `key_env` names its variable, `keys` other sources, or the host decides.
+        profile: what is known of the endpoint, in place of what the table says of its host.
+        headers, body: sent with every request.
+        max_rpm: a limit of requests a minute of our own.
+        context_window, supports_images: what the model can do, where the profile does not know better.
+
+    Raises:
+        ConfigError: the endpoint is no address.
+    """
+    if endpoint is None:
+        endpoint = default_endpoint(os.environ)
+    at = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
+    if profile is not None:
+        at = at.with_profile(profile)
+    options = BackendOptions(
+        timeouts=timeouts or Timeouts(),
+        network=network or Network(),
+        headers=headers or {},
+        body=body or {},
+        max_rpm=max_rpm,
+    )
+    backend = Backend(at, credentials_for(at, api_key=api_key, key_env=key_env, named=keys), options)
+    return ChatModel(name, backend, context_window=context_window, supports_images=supports_images)
+
+
+def _error_body(stream: Stream) -> bytes:
+    """Read why a request was refused; a body that breaks off says what it said."""
+    body = bytearray()
+    with suppress(ProviderFailed):
+        for piece in stream:
+            body += piece
+            if len(body) >= BODY_BYTES_MAX:
+                break
+    return bytes(body)
+
+
+async def _aerror_body(stream: AsyncStream) -> bytes:
+    body = bytearray()
+    with suppress(ProviderFailed):
+        async for piece in stream:
+            body += piece
+            if len(body) >= BODY_BYTES_MAX:
+                break
+    return bytes(body)
+
+
+def _take_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
+    """Wait until our own limit lets the next request go."""
+    wait_s = limiter.take() if limiter is not None else 0.0
+    if wait_s and cancel.wait(wait_s):
+        raise Interrupted(cancel.reason or "interrupted")
+
+
+async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
+    wait_s = limiter.take() if limiter is not None else 0.0
+    if not wait_s:
+        return
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(told.set)
+
+    undo = cancel.on_cancel(tell)
+    try:
+        async with asyncio.timeout(wait_s):
+            await told.wait()
+    except TimeoutError:
+        return
+    finally:
+        undo()
+    raise Interrupted(cancel.reason or "interrupted")

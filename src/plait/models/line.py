@@ -1,0 +1,224 @@
+"""One conversation's requests and answers, without a socket: the same for threads and for event loops.
+
+Floor: 2. Owns: the prefix of a conversation and the decoding of its answers; never: how bytes travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import orjson
+
+from plait.core.events import Piece
+from plait.core.exchange import ProviderFailed, Reply
+from plait.kernel.effects import Think
+from plait.kernel.ports import Emit, Setup
+from plait.models.backend import Backend
+from plait.models.transport import HttpRequest
+from plait.wire.classify import classify
+from plait.wire.codec import Codec, codec
+from plait.wire.decoder import Decoder
+from plait.wire.names import original_names
+from plait.wire.prefix import Prefix, Sent
+from plait.wire.profile import DecodeOptions, RequestParams, WireProfile
+
+BODY_BYTES_MAX: Final = 65_536
+"""How much of an error's body is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The model that a line talks to."""
+
+    name: str
+    wire: WireProfile
+    streams: bool = True
+    context_window: int | None = None
+
+
+class Line:
+    """What a conversation has sent, and what its next request is."""
+
+    def __init__(self, backend: Backend, target: Target, setup: Setup) -> None:
+        self.backend = backend
+        self.sent: Sent | None = None
+        """The last step's request; a side query may extend it from any thread."""
+        self.first_difference: int | None = None
+        """Index of the first message in which the last step's request differed from the one before it."""
+        self.pinned_provider: str | None = None
+        """Where the endpoint routes to several providers: the one that answered first, and answers from then on."""
+        self._target = target
+        self._setup = setup
+        self._wire = _with_options(target.wire, setup)
+        self._codec: Codec = codec(self._wire.wire)
+        self._prefix = Prefix(
+            self._codec.head(target.name, setup.tools, setup.system, self._wire), self._codec.encoder(self._wire)
+        )
+        self._tool_names = original_names(tool.name for tool in setup.tools)
+        self._ids: dict[str, None] = {}
+        self._noted = 0
+        self._url = backend.endpoint.url(self._codec.path)
+        self._tail = self._make_tail()
+
+    def begin(self, ask: Think, emit: Emit | None) -> Attempt:
+        """Build the request for one attempt.
+
+        Raises:
+            ProviderFailed: class `auth`; there is no key.
+        """
+        key = self.backend.key()
+        differs = self._prefix.extend(ask.view)
+        self._note_ids(ask)
+        sent = self._prefix.request(self._tail, extra=ask.view.extra)
+        if ask.purpose == "step":
+            self.sent, self.first_difference = sent, differs
+        request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
+        return Attempt(self, request, key, emit)
+
+    def new_decoder(self) -> Decoder:
+        """Return what decodes the answer to the last request."""
+        taken = cast("Mapping[str, object]", self._ids)
+        options = DecodeOptions(loads=orjson.loads, taken_ids=taken, tool_names=self._tool_names)
+        return self._codec.decoder(self._wire, options)
+
+    def learn(self, reply: Reply) -> None:
+        """Take from an answer what later requests need."""
+        provider = (reply.details or {}).get("provider")
+        is_pinned = self.pinned_provider is not None or "provider" in self._extra()
+        if isinstance(provider, str) and self.backend.endpoint.profile.pins_provider and not is_pinned:
+            self.pinned_provider = provider
+            self._tail = self._make_tail()
+
+    @property
+    def target(self) -> Target:
+        """The model it talks to."""
+        return self._target
+
+    def _extra(self) -> dict[str, object]:
+        extra = {**self.backend.endpoint.profile.body, **self.backend.options.body, **self._setup.options.extra}
+        if self.pinned_provider is not None:
+            extra["provider"] = {"order": [self.pinned_provider], "allow_fallbacks": False}
+        return extra
+
+    def _make_tail(self) -> bytes:
+        options, profile = self._setup.options, self.backend.endpoint.profile
+        params = RequestParams(
+            stream=self._target.streams,
+            max_output_tokens=options.max_output_tokens,
+            temperature=options.temperature,
+            tool_choice=options.tool_choice,
+            reasoning=options.reasoning if profile.takes_effort else None,
+            cache_key=options.cache_key if profile.takes_cache_key else None,
+            extra=self._extra(),
+        )
+        return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))
+
+    def _note_ids(self, ask: Think) -> None:
+        """Remember every call's id, so that no new one repeats it; a history that shrank takes none back."""
+        view = ask.view
+        for message in view.history[min(self._noted, view.length) : view.length]:
+            for call in message.tool_calls:
+                self._ids[call.id] = None
+        self._noted = view.length
+
+
+class Attempt:
+    """One request on its way: what it sends, and what comes back."""
+
+    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None) -> None:
+        self.request = request
+        self._line = line
+        self._key = key
+        self._emit = emit
+        self._decoder = line.new_decoder()
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes of the answer; say whether it is over."""
+        pieces = self._decoder.feed(data)
+        if pieces and self._emit is not None:
+            self._emit(pieces)
+        return self._decoder.done
+
+    def finish(self) -> Reply:
+        """Return the answer.
+
+        Raises:
+            ProviderFailed: it is not whole, or none.
+        """
+        held: Sequence[Piece] = self._decoder.close()
+        if held and self._emit is not None:
+            self._emit(held)
+        try:
+            reply = self._decoder.finish()
+        except ProviderFailed as failed:
+            raise self._told(failed) from None
+        self._line.learn(reply)
+        return reply
+
+    def broken(self, failure: ProviderFailed) -> ProviderFailed:
+        """Add to a failure of the connection what had arrived before it."""
+        if failure.phase == "stream":
+            answer = self._decoder.answer()
+            try:
+                failure.partial, failure.usage = self._decoder.finish().message, answer.usage
+            except ProviderFailed as cut:
+                failure.partial, failure.usage = cut.partial, cut.usage
+        return failure
+
+    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFailed:
+        """Say what an answer means that is no success."""
+        if 300 <= status < 400:
+            return _redirected(status, headers.get("location", ""))
+        failure = classify(status, headers, body, window=self._line.target.context_window)
+        return self._told(failure.to_exception(status=status, phase="headers"))
+
+    def another_key(self, failed: ProviderFailed) -> bool:
+        """Make the request again with the next key, where the failure was about this one's rate."""
+        if failed.kind != "rate_limit" or not self._key:
+            return False
+        backend = self._line.backend
+        key = backend.next_key(self._key, failed.retry_after_s)
+        if key is None:
+            return False
+        self._key = key
+        self.request = replace(self.request, headers=backend.headers(key))
+        self._decoder = self._line.new_decoder()
+        return True
+
+    def _told(self, failed: ProviderFailed) -> ProviderFailed:
+        """Give a failure the advice that only this endpoint's user needs, and take the key out of it."""
+        backend = self._line.backend
+        failed.message = backend.scrub(failed.message, self._key)
+        failed.args = (failed.message,)
+        if failed.kind == "auth":
+            failed.hint = backend.key_advice(self._key)
+        elif failed.detail == "not_event_stream":
+            failed.hint = _address_advice(self.request.url, backend.endpoint.base)
+        return failed
+
+
+def _with_options(wire: WireProfile, setup: Setup) -> WireProfile:
+    parallel = setup.options.parallel_tool_calls
+    return wire if parallel is None else replace(wire, parallel_tool_calls=parallel)
+
+
+def _redirected(status: int, location: str) -> ProviderFailed:
+    return ProviderFailed(
+        "protocol",
+        f"the endpoint sends its callers on to {location!r}"
+        if location
+        else "the endpoint sends its callers elsewhere",
+        status=status,
+        retryable=False,
+        phase="headers",
+        detail="redirect",
+        hint="use that address as the endpoint, if it is the API you mean",
+    )
+
+
+def _address_advice(url: str, base: str) -> str:
+    if base.endswith("/v1"):
+        return f"{url} is no model API: check the endpoint's host and path"
+    return f"{url} is no model API: did you forget /v1? Try {base}/v1"

@@ -1,0 +1,79 @@
+"""Both transports behind one function, so that every case is run against either."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from plait.core.cancel import Cancel
+from plait.models.async_http import AsyncHttpTransport
+from plait.models.sync_http import SyncTransport
+from plait.models.transport import HttpRequest, Network, Timeouts
+
+BODY = json.dumps({"model": "any", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()
+
+
+@dataclass(frozen=True)
+class Got:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+Fetch = Callable[..., list[Got]]
+
+
+def request_to(base_url: str, *, body: bytes = BODY, headers: dict[str, str] | None = None) -> HttpRequest:
+    """Make a request in two parts to the completions of `base_url`."""
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **(headers or {})}
+    return HttpRequest("POST", f"{base_url}/chat/completions", headers, (body[:20], body[20:]))
+
+
+def fetch_sync(
+    requests: Sequence[HttpRequest],
+    limits: Timeouts | None = None,
+    network: Network | None = None,
+    cancel: Cancel | None = None,
+) -> list[Got]:
+    """Make the requests one after the other over one transport."""
+    transport = SyncTransport(network)
+    try:
+        got = []
+        for request in requests:
+            stream = transport.open(request, limits or Timeouts(), cancel)
+            try:
+                got.append(Got(stream.status, dict(stream.headers), b"".join(stream)))
+            finally:
+                stream.close()
+        return got
+    finally:
+        transport.close()
+
+
+def fetch_async(
+    requests: Sequence[HttpRequest],
+    limits: Timeouts | None = None,
+    network: Network | None = None,
+    cancel: Cancel | None = None,
+) -> list[Got]:
+    """The same in an event loop."""
+
+    async def run() -> list[Got]:
+        transport = AsyncHttpTransport(network)
+        got = []
+        for request in requests:
+            stream = await transport.open(request, limits or Timeouts(), cancel)
+            try:
+                got.append(Got(stream.status, dict(stream.headers), b"".join([piece async for piece in stream])))
+            finally:
+                await stream.aclose()
+        return got
+
+    return asyncio.run(run())
+
+
+FETCHERS = {"sync": fetch_sync, "async": fetch_async}

@@ -36,7 +36,8 @@ class Listener:
         self._holder.close()
 
     def _bound(self, port: int) -> socket.socket:
-        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # With the protocol named asyncio turns Nagle's delay off, without it every event would wait for the last one.
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             bound.setsockopt(socket.SOL_SOCKET, _SHARE, 1)
             bound.bind((self.host, port))

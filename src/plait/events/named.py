@@ -1,0 +1,330 @@
+"""The named events of a session: one frozen dataclass a name, read by attribute or like a mapping.
+
+Floor: 1. Owns: which events there are and what each carries; never: when one happens (`events.reducer`), or markup.
+
+`event.name`, `event["name"]` and `dict(event)` say the same. `event["fmt"]` is rendered when it is asked for and is no
+part of the mapping or of its JSON. Times are ISO 8601 with milliseconds, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final, get_args
+
+
+class NamedEvent(Mapping[str, object]):
+    """Something that happened in a session."""
+
+    __slots__: ClassVar[Sequence[str]] = ()
+    type: ClassVar[str]
+    """The event's name: what handlers subscribe to."""
+
+    def __getitem__(self, key: str) -> object:
+        if key == "fmt":
+            from plait.events.render import render
+
+            return render(self)
+        if key not in self.__slots__:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__slots__)
+
+    def __len__(self) -> int:
+        return len(self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NamedEvent) and other.type != self.type:
+            return False
+        return dict(self) == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event with its name under `type`, as `--stream-json` writes it."""
+        return {"type": self.type, **self}
+
+
+EventCallback = Callable[[str, NamedEvent], None]
+"""Gets the event's name and the event. It is called in the thread of the turn and has to be quick; what it raises
+ends the turn, with a valid history, and comes out of the call that ran it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnStart(NamedEvent):
+    """A turn began, or went on."""
+
+    type = "turn_start"
+    resumed: bool
+    sender: str
+    """Who asked when it was not the user, as `kind:name`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolCall(NamedEvent):
+    """A tool is called, with the arguments that it gets."""
+
+    type = "tool_call"
+    name: str
+    args: Mapping[str, object]
+    """What could not be read as JSON stands as text under `arguments`."""
+    call_id: str
+    ts: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolResult(NamedEvent):
+    """A call has its result."""
+
+    type = "tool_result"
+    name: str
+    result: str
+    call_id: str
+    status: str
+    """ok, error, denied, cancelled or unknown."""
+    streamed: bool = False
+    """The output was shown while the tool ran."""
+    files: Sequence[str] | None = None
+    """Paths that the call created or changed; None for tools that touch none."""
+    diff_summary: Mapping[str, object] | None = None
+    """`{path, added, removed}` in lines."""
+    started_at: str | None = None
+    """None, as the two below, for a call that never ran."""
+    ended_at: str | None = None
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ApprovalRequired(NamedEvent):
+    """A call waits for an answer from outside."""
+
+    type = "approval_required"
+    name: str
+    args: Mapping[str, object]
+    call_id: str
+    request: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContentDelta(NamedEvent):
+    """A fragment of the answer, as it comes."""
+
+    type = "content_delta"
+    text: str
+    first: bool
+    """True for the first fragment of an answer."""
+    no_newline: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReasoningDelta(NamedEvent):
+    """A fragment of what the model thinks, as it comes."""
+
+    type = "reasoning_delta"
+    text: str
+    first: bool
+    no_newline: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContentStreamEnd(NamedEvent):
+    """The fragments of an answer are complete, or will not go on."""
+
+    type = "content_stream_end"
+    no_newline: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReasoningStreamEnd(NamedEvent):
+    """The fragments of the thoughts are complete; comes before any of the answer's end."""
+
+    type = "reasoning_stream_end"
+    no_newline: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttemptReset(NamedEvent):
+    """The request is made again: the fragments that were shown do not count."""
+
+    type = "attempt_reset"
+    step: int
+    attempt: int
+    withdrawn: int
+    """How many fragments of the step were shown."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RetryScheduled(NamedEvent):
+    """A request failed and will be made again."""
+
+    type = "retry_scheduled"
+    attempt: int
+    """How many requests have failed."""
+    delay_s: float
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateLimitWait(NamedEvent):
+    """The endpoint asked us to wait."""
+
+    type = "rate_limit_wait"
+    delay: float
+    """Seconds."""
+    resume_at: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Usage(NamedEvent):
+    """Tokens of one request; 0 where the endpoint reported nothing."""
+
+    type = "usage"
+    prompt: int
+    completion: int
+    total: int
+    cached: int
+    """Tokens of the prompt that a cache held."""
+    cache_write: int
+    """Tokens of the prompt that went into a cache."""
+    purpose: str | None = None
+    """`compaction` or `retry` for a request that was no step."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionUsage(NamedEvent):
+    """Tokens of the session so far; comes with a final answer."""
+
+    type = "session_usage"
+    prompt: int
+    completion: int
+    total: int
+    cached: int
+    cache_write: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLimit(NamedEvent):
+    """The turn used up its tokens and ends."""
+
+    type = "token_limit"
+    used: int
+    """What counts: prompt tokens that no cache held, and completion tokens."""
+    limit: int
+    raw_total: int
+    cached_total: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopGuard(NamedEvent):
+    """The model was told that it is getting nowhere."""
+
+    type = "loop_guard"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compaction(NamedEvent):
+    """Old history was replaced by a summary."""
+
+    type = "compaction"
+    summary: str
+    compacted_turns: int
+    """Messages that the summary stands for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResetMessages(NamedEvent):
+    """Messages `start` to `end` of the history were replaced by `count` others."""
+
+    type = "reset_messages"
+    reason: str
+    start: int
+    end: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionRestored(NamedEvent):
+    """A session goes on from the messages of an earlier one."""
+
+    type = "session_restored"
+    session_id: str
+    messages_loaded: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinalAnswer(NamedEvent):
+    """The model has answered."""
+
+    type = "final_answer"
+    text: str
+    """Without blanks around it."""
+    streamed: bool
+    """The text was shown as `content_delta`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Error(NamedEvent):
+    """The turn failed."""
+
+    type = "error"
+    text: str
+    """What happened and what to do, as one sentence each."""
+    error_class: str
+    error_message: str
+    error_code: str | None = None
+    http_status: int | None = None
+    elapsed_s: float = 0.0
+    """Seconds since the turn began."""
+    adapter: str = "http"
+    """`http` or `subprocess`: how the model was asked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnEnd(NamedEvent):
+    """A turn is over; `reason` says how, `detail` is a sentence where there is more to say."""
+
+    type = "turn_end"
+    reason: str
+    detail: str
+
+
+AnyEvent = (
+    TurnStart
+    | ToolCall
+    | ToolResult
+    | ApprovalRequired
+    | ContentDelta
+    | ReasoningDelta
+    | ContentStreamEnd
+    | ReasoningStreamEnd
+    | AttemptReset
+    | RetryScheduled
+    | RateLimitWait
+    | Usage
+    | SessionUsage
+    | TokenLimit
+    | LoopGuard
+    | Compaction
+    | ResetMessages
+    | SessionRestored
+    | FinalAnswer
+    | Error
+    | TurnEnd
+)
+
+EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: event for event in get_args(AnyEvent)})
+"""Every event that can happen, by its name."""
+
+NOT_YET: Final = frozenset(
+    "admission assistant_checkpoint awareness_checklist cache_below_minimum cache_cold cache_proof_missing"
+    " cache_unmeasurable cache_written compaction_preparation_skipped compaction_retry compaction_skipped"
+    " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning journal_recovered"
+    " provider_pinned run_state session_resumed session_time step_reduced terminal token_budget".split()
+)
+"""Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

@@ -1,0 +1,197 @@
+"""From what the loop publishes to named events: facts and fragments in, a view of them out.
+
+Floor: 1. Owns: which named events a fact or a fragment comes to; never: who gets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from plait.core import events, facts
+from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.strict_json import JsonInvalid
+from plait.core.usage import Usage
+from plait.events import named
+
+NamedEvents = Sequence[named.NamedEvent]
+
+
+class Reducer:
+    """Turns the events of one conversation into named ones, in order. One thread at a time.
+
+    Args:
+        usage: what the conversation used before, counted into `session_usage`.
+    """
+
+    def __init__(self, usage: Usage = Usage.ZERO) -> None:
+        self.usage = usage
+        """What the conversation has used so far."""
+        self._calls: dict[str, ToolCall] = {}
+        self._started: dict[str, int] = {}
+        self._reply = ""
+        self._open: dict[str, named.NamedEvent] = {}
+        """Streams with fragments and no end yet, with the event that ends each."""
+        self._was_streamed = False
+
+    def feed(self, event: events.Event) -> NamedEvents:
+        """Return what one event of the loop comes to; often nothing."""
+        if isinstance(event, events.Delta):
+            return self._delta(event)
+        if isinstance(event, events.Committed):
+            return self.entry(event.entry)
+        if isinstance(event, events.StreamEnd):
+            self._was_streamed = "content" in self._open
+            return self._end_streams()
+        if isinstance(event, events.AttemptReset):
+            self._open.clear()
+            return [named.AttemptReset(event.step, event.attempt, event.withdrawn)]
+        return [named.EVENTS[event.type](**event.data)]
+
+    def entry(self, entry: facts.Entry) -> NamedEvents:
+        """Return what one entry of a log comes to; a log that is read again gives its events again."""
+        reduce = _BY_FACT.get(type(entry.fact))
+        return [] if reduce is None else reduce(self, entry.fact, entry.at_ms)
+
+    def _delta(self, delta: events.Delta) -> NamedEvents:
+        found: list[named.NamedEvent] = []
+        if delta.kind == "tool_arguments":
+            return found
+        is_first = delta.kind not in self._open
+        if delta.kind == "reasoning":
+            self._open.setdefault("reasoning", named.ReasoningStreamEnd())
+            return [named.ReasoningDelta(delta.text, is_first)]
+        if "reasoning" in self._open:
+            found.append(self._open.pop("reasoning"))
+        self._open.setdefault("content", named.ContentStreamEnd())
+        return [*found, named.ContentDelta(delta.text, is_first)]
+
+    def _end_streams(self) -> NamedEvents:
+        ended = list(self._open.values())
+        self._open.clear()
+        return ended
+
+    def _turn_start(self, fact: facts.TurnStart, at_ms: int) -> NamedEvents:
+        return [named.TurnStart(fact.resumed, fact.sender)]
+
+    def _message(self, fact: facts.MessageAdded, at_ms: int) -> NamedEvents:
+        message = fact.message
+        if message.role != "assistant":
+            return [named.LoopGuard(message.content)] if message.marked("guard") else []
+        self._reply = message.content
+        self._calls = {call.id: call for call in message.tool_calls}
+        self._started.clear()
+        return [] if fact.usage is None else [self._spend(fact.usage)]
+
+    def _tool_start(self, fact: facts.ToolStart, at_ms: int) -> NamedEvents:
+        self._started[fact.call_id] = at_ms
+        return [self._called(fact.call_id, at_ms, fact.arguments)]
+
+    def _tool_end(self, fact: facts.ToolEnd, at_ms: int) -> NamedEvents:
+        result = fact.result
+        started_ms = self._started.get(result.call_id)
+        # A call that was answered without running is told of as well, so that no result comes out of nowhere.
+        announced = [] if started_ms is not None else [self._called(result.call_id, at_ms)]
+        return [*announced, self._returned(result, started_ms, at_ms)]
+
+    def _asked(self, fact: facts.Asked, at_ms: int) -> NamedEvents:
+        call = self._calls.get(fact.call_id)
+        name, args = ("", {}) if call is None else (call.name, arguments_of(call))
+        return [named.ApprovalRequired(name, args, fact.call_id, fact.request, fact.question)]
+
+    def _reset(self, fact: facts.Reset, at_ms: int) -> NamedEvents:
+        found: list[named.NamedEvent] = []
+        if fact.usage is not None:
+            found.append(self._spend(fact.usage, "compaction"))
+        if fact.why == "compaction":
+            return [*found, named.Compaction(_summary_of(fact.messages), fact.end - fact.start)]
+        return [*found, named.ResetMessages(fact.why, fact.start, fact.end, len(fact.messages))]
+
+    def _retry(self, fact: facts.RetryScheduled, at_ms: int) -> NamedEvents:
+        found: list[named.NamedEvent] = []
+        if fact.usage is not None:
+            found.append(self._spend(fact.usage, "retry"))
+        delay_s = fact.delay_ms / 1000
+        found.append(named.RetryScheduled(fact.attempt, delay_s, fact.kind, fact.message))
+        if fact.kind == "rate_limit":
+            found.append(named.RateLimitWait(delay_s, iso(at_ms + fact.delay_ms)))
+        return found
+
+    def _turn_end(self, fact: facts.TurnEnd, at_ms: int) -> NamedEvents:
+        found = [*self._end_streams()]
+        if fact.reason == "completed":
+            found.append(named.FinalAnswer(self._reply.strip(), self._was_streamed))
+            found.append(named.SessionUsage(**counts(self.usage)))
+        return [*found, named.TurnEnd(fact.reason, fact.detail)]
+
+    def _spend(self, usage: Usage, purpose: str | None = None) -> named.NamedEvent:
+        self.usage += usage
+        return named.Usage(**counts(usage), purpose=purpose)
+
+    def _called(self, call_id: str, at_ms: int, raw: str | None = None) -> named.NamedEvent:
+        call = self._calls.get(call_id) or ToolCall(call_id, "")
+        if raw is not None:
+            call = ToolCall(call.id, call.name, raw, call.custom)
+        return named.ToolCall(call.name, arguments_of(call), call_id, iso(at_ms))
+
+    def _returned(self, result: ToolResult, started_ms: int | None, at_ms: int) -> named.NamedEvent:
+        call = self._calls.get(result.call_id)
+        data = result.data or {}
+        files, change = data.get("files"), data.get("diff_summary")
+        started_at = None if started_ms is None else iso(started_ms)
+        return named.ToolResult(
+            "" if call is None else call.name,
+            result.content,
+            result.call_id,
+            result.status,
+            streamed=data.get("streamed") is True,
+            files=[str(path) for path in files] if isinstance(files, (list, tuple)) else None,
+            diff_summary=dict(change) if isinstance(change, Mapping) else None,
+            started_at=started_at,
+            ended_at=None if started_ms is None else iso(at_ms),
+            duration_ms=None if started_ms is None else at_ms - started_ms,
+        )
+
+
+def arguments_of(call: ToolCall) -> dict[str, object]:
+    """Return a call's arguments; text that is no JSON object stands under `arguments`."""
+    try:
+        return call.arguments
+    except JsonInvalid:
+        return {"arguments": call.raw}
+
+
+def counts(usage: Usage) -> dict[str, int]:
+    """Return `{prompt, completion, total, cached, cache_write}`, 0 where nothing was reported."""
+    return {
+        "prompt": usage.input_tokens,
+        "completion": usage.output_tokens,
+        "total": usage.input_tokens + usage.output_tokens,
+        "cached": usage.cache_read_tokens,
+        "cache_write": usage.cache_write_tokens,
+    }
+
+
+def iso(at_ms: int) -> str:
+    """Return milliseconds since 1970 as ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _summary_of(messages: tuple[Message, ...]) -> str:
+    return next((message.content for message in messages if message.role == "summary"), "")
+
+
+_BY_FACT: Final[Mapping[type, Callable[[Reducer, Any, int], NamedEvents]]] = {
+    facts.TurnStart: Reducer._turn_start,
+    facts.MessageAdded: Reducer._message,
+    facts.ToolStart: Reducer._tool_start,
+    facts.ToolEnd: Reducer._tool_end,
+    facts.Asked: Reducer._asked,
+    facts.Reset: Reducer._reset,
+    facts.RetryScheduled: Reducer._retry,
+    facts.TurnEnd: Reducer._turn_end,
+}

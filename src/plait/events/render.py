@@ -1,0 +1,177 @@
+"""Named events as lines for a terminal: what `event["fmt"]` gives.
+
+Floor: 1. Owns: the words and colours of each event; never: writing them anywhere.
+
+Text that a model or a tool wrote is shown with its control characters spelt out, so that it moves no cursor and sets
+no title. Colour is decoration: without it every line still says what it means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from plait.core.strict_json import JsonInvalid, dump
+from plait.events import named
+
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CODES: Final[Mapping[str, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_ARGS_CHARS: Final = 200
+_RESULT_LINES: Final = 8
+_LINE_CHARS: Final = 200
+
+
+def render(event: named.NamedEvent, *, color: bool = True) -> str:
+    """Return an event as a person reads it; the empty text for one that says nothing on a terminal.
+
+    Args:
+        color: mark parts with ANSI colours.
+    """
+    show = _SHOWN.get(event.type)
+    return "" if show is None else show(event, Paint(color))
+
+
+class Paint:
+    """Colours text, or leaves it alone; makes it harmless in either case."""
+
+    def __init__(self, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, style: str, text: str) -> str:
+        """Return the text, visible and in a style of `_CODES`."""
+        text = visible(text)
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self._color and text else text
+
+
+def visible(text: str) -> str:
+    """Return text whose control characters are spelt out; tabs and line ends stay."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def _tool_call(event: named.ToolCall, paint: Paint) -> str:
+    return f"{paint('cyan', '→')} {paint('bold', event.name)} {paint('dim', _cut(_arguments(event.args), _ARGS_CHARS))}"
+
+
+def _tool_result(event: named.ToolResult, paint: Paint) -> str:
+    is_good = event.status == "ok"
+    mark = paint("green", "✓") if is_good else paint("red", f"✗ {event.status}")
+    took = "" if event.duration_ms is None else paint("dim", f" {event.duration_ms / 1000:.1f}s")
+    head = f"{mark} {visible(event.name)}{took}{_change(event.diff_summary, paint)}"
+    return head if event.streamed else "\n".join((head, *_excerpt(event.result, paint)))
+
+
+def _change(summary: Mapping[str, object] | None, paint: Paint) -> str:
+    if summary is None:
+        return ""
+    added, removed = f"+{summary.get('added')}", f"-{summary.get('removed')}"
+    return f"  {visible(str(summary.get('path')))} {paint('green', added)} {paint('red', removed)}"
+
+
+def _excerpt(text: str, paint: Paint) -> list[str]:
+    lines = text.rstrip("\n").split("\n")
+    shown = [paint("dim", f"  {_cut(line, _LINE_CHARS)}") for line in lines[:_RESULT_LINES]]
+    more = len(lines) - _RESULT_LINES
+    return [*shown, paint("dim", f"  … {more} more lines")] if more > 0 else shown
+
+
+def _approval(event: named.ApprovalRequired, paint: Paint) -> str:
+    asked = event.question or _cut(_arguments(event.args), _ARGS_CHARS)
+    return f"{paint('yellow', '?')} {paint('bold', event.name)} waits for approval: {visible(asked)}"
+
+
+def _content(event: named.ContentDelta, paint: Paint) -> str:
+    return visible(event.text)
+
+
+def _reasoning(event: named.ReasoningDelta, paint: Paint) -> str:
+    return paint("dim", event.text)
+
+
+def _stream_end(event: named.NamedEvent, paint: Paint) -> str:
+    return "\n"
+
+
+def _attempt_reset(event: named.AttemptReset, paint: Paint) -> str:
+    return f"\n{paint('yellow', f'[the answer so far is withdrawn; attempt {event.attempt}]')}"
+
+
+def _retry(event: named.RetryScheduled, paint: Paint) -> str:
+    words = f"[{event.kind}: {event.message}; again in {event.delay_s:g} s]"
+    return paint("yellow", words)
+
+
+def _usage(event: named.Usage, paint: Paint) -> str:
+    label = f"tokens ({event.purpose})" if event.purpose else "tokens"
+    return paint("dim", f"{label}: {_counts(event.prompt, event.cached, event.completion)}")
+
+
+def _session_usage(event: named.SessionUsage, paint: Paint) -> str:
+    return paint("dim", f"session: {_counts(event.prompt, event.cached, event.completion)}")
+
+
+def _counts(prompt: int, cached: int, completion: int) -> str:
+    held = f" ({cached:,} cached)" if cached else ""
+    return f"{prompt:,} in{held}, {completion:,} out"
+
+
+def _token_limit(event: named.TokenLimit, paint: Paint) -> str:
+    return paint("red", f"[token limit: {event.used:,} of {event.limit:,} used in this turn]")
+
+
+def _loop_guard(event: named.LoopGuard, paint: Paint) -> str:
+    return paint("yellow", f"[{event.text}]")
+
+
+def _compaction(event: named.Compaction, paint: Paint) -> str:
+    return paint("yellow", f"[{event.compacted_turns} messages were replaced by a summary]")
+
+
+def _restored(event: named.SessionRestored, paint: Paint) -> str:
+    return paint("dim", f"[session {event.session_id} goes on with {event.messages_loaded} messages]")
+
+
+def _final_answer(event: named.FinalAnswer, paint: Paint) -> str:
+    return "" if event.streamed else visible(event.text)
+
+
+def _error(event: named.Error, paint: Paint) -> str:
+    return f"{paint('red', 'error:')} {visible(event.text)}"
+
+
+_SHOWN: Final[Mapping[str, Any]] = {
+    "tool_call": _tool_call,
+    "tool_result": _tool_result,
+    "approval_required": _approval,
+    "content_delta": _content,
+    "reasoning_delta": _reasoning,
+    "content_stream_end": _stream_end,
+    "reasoning_stream_end": _stream_end,
+    "attempt_reset": _attempt_reset,
+    "retry_scheduled": _retry,
+    "usage": _usage,
+    "session_usage": _session_usage,
+    "token_limit": _token_limit,
+    "loop_guard": _loop_guard,
+    "compaction": _compaction,
+    "session_restored": _restored,
+    "final_answer": _final_answer,
+    "error": _error,
+}
+"""Events without a line here are for programs."""
+
+
+def _arguments(args: Mapping[str, object]) -> str:
+    if len(args) == 1:
+        (value,) = args.values()
+        if isinstance(value, str):
+            return value
+    try:
+        return dump(dict(args))
+    except JsonInvalid:
+        return repr(dict(args))
+
+
+def _cut(text: str, chars_max: int) -> str:
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"

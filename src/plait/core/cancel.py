@@ -45,7 +45,8 @@ class Cancel:
             if self._reason is not None:
                 return
             self._reason = reason
-            calls, self._calls = self._calls.copy(), {}
+            calls = self._calls.copy()
+            self._calls.clear()
         first: BaseException | None = None
         for call in calls.values():
             try:
@@ -58,12 +59,15 @@ class Cancel:
     def on_cancel(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have `call` run when the signal comes (at once if it came already); return its undo."""
         with self._lock:
+            key = self._next
+            self._next += 1
+            self._calls[key] = call
+            # Looked at after the entry was made: a signal handler may have come between the two.
             if self._reason is None:
-                key = self._next
-                self._next += 1
-                self._calls[key] = call
                 return lambda: self._forget(key)
-        call()
+            is_late = self._calls.pop(key, None) is not None
+        if is_late:
+            call()
         return _nothing
 
     def child(self) -> Cancel:

@@ -74,10 +74,9 @@ def test_arbitrary_json_is_a_fact_or_invalid(name: str, data: dict[str, object])
     """No JSON object makes decoding fail in any other way than `FactInvalid`."""
     try:
         fact = decode_fact(name, data)
-    except FactInvalid as error:
-        assert str(error)
-    else:
-        assert fact == decode_fact(*encode_fact(fact))
+    except FactInvalid:
+        return
+    assert fact == decode_fact(*encode_fact(fact))
 
 
 def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -18,5 +18,5 @@ def test_an_observation_has_a_known_type() -> None:
 def test_applications_have_types_of_their_own() -> None:
     """The documented types and everything that begins with `x_` are observations."""
     assert {} == Observation("x_metrics").data
-    assert all(is_observation(type) for type in (*OBSERVATIONS, "x_"))
+    assert all(is_observation(name) for name in (*OBSERVATIONS, "x_"))
     assert not is_observation("message")

@@ -15,7 +15,7 @@ def test_ids_are_distinct_and_of_one_shape() -> None:
     ids = {new_id("s") for _ in range(2_000)}
 
     assert 2_000 == len(ids)
-    assert all(re.fullmatch(r"s_[0-9a-hjkmnp-z]{20}", id) for id in ids)
+    assert all(re.fullmatch(r"s_[0-9a-hjkmnp-z]{20}", made) for made in ids)
 
 
 @given(st.integers(0, 2**48 - 1), st.integers(0, 2**48 - 1))

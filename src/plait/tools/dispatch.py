@@ -81,8 +81,9 @@ def _mismatch(fn: Function, keywords: Mapping[str, object]) -> str:
     try:
         signature.bind(**keywords)
     except TypeError as error:
-        name = getattr(fn, "__name__", "the function")
-        return f"{name}{signature} cannot be called with {sorted(keywords)}: {error}."
+        bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+        wanted = signature.replace(parameters=bare, return_annotation=signature.empty)
+        return f"{getattr(fn, '__name__', 'the function')}{wanted} cannot be called with {sorted(keywords)}: {error}."
     return ""
 
 

@@ -38,7 +38,7 @@ class FileTools:
         window = Window(1 if offset is None else offset, LINES_MAX if limit is None else limit, bytes_max)
         with self.places.open_file(path) as opened:
             lines = read_lines(opened, window)
-        data = {
+        data: dict[str, object] = {
             "sha256": lines.sha256,
             "total_lines": lines.total_lines,
             "size_bytes": lines.size_bytes,

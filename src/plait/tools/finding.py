@@ -134,7 +134,8 @@ def shown_matches(matches: Iterable[Match]) -> Iterator[str]:
         has_context = any(mark == "-" for mark, _ in lines.values())
         last = 0
         for line in sorted(lines):
-            if has_context and line != last + 1 and (last or number):
+            is_apart = line != last + 1 if last else number > 0
+            if has_context and is_apart:
                 yield "--"
             mark, text = lines[line]
             yield f"{path}{mark}{line}{mark}{text}"

@@ -6,27 +6,14 @@ Floor: 3. Owns: their signatures and docstrings; never: what they do, which is t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from plait.kernel.tools import ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Answer, as_answer
 from plait.tools.definitions import Definition
 from plait.tools.docstrings import tool_spec_block
-
-if TYPE_CHECKING:
-    from plait.tools.toolbox import Toolbox
-
-SUPERSEDED_TOOLS: Final = MappingProxyType(
-    {
-        "t_update_file": "t_update",
-        "t_list_directory": "t_list_dir",
-        "t_search_files": "t_glob",
-        "t_find_files": "t_glob",
-    }
-)
-"""Old function name to the one that took its place."""
+from plait.tools.toolbox import Toolbox
 
 _Fn = TypeVar("_Fn", bound=Callable[..., Any])
 

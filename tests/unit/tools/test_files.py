@@ -202,22 +202,22 @@ def test_an_edit_that_cannot_be_made_changes_nothing(box: Toolbox, root: Path, e
 
 
 @pytest.mark.parametrize(
-    "before, old, new, after",
+    "before, change, after",
     [
-        (b"a\r\nb\r\n", "a\nb", "x\ny", b"x\r\ny\r\n"),
-        (b"a\nb\r\nc\rd\n", "a", "A", b"A\nb\r\nc\rd\n"),
-        (b"\xef\xbb\xbfimport os\n", "import os", "import re", b"\xef\xbb\xbfimport re\n"),
-        (b"a\nb", "b", "c", b"a\nc"),
-        ("h\u00e9\n".encode("utf-16"), "h\u00e9", "ho", "ho\n".encode("utf-16")),
+        (b"a\r\nb\r\n", ("a\nb", "x\ny"), b"x\r\ny\r\n"),
+        (b"a\nb\r\nc\rd\n", ("a", "A"), b"A\nb\r\nc\rd\n"),
+        (b"\xef\xbb\xbfimport os\n", ("import os", "import re"), b"\xef\xbb\xbfimport re\n"),
+        (b"a\nb", ("b", "c"), b"a\nc"),
+        ("h\u00e9\n".encode("utf-16"), ("h\u00e9", "ho"), "ho\n".encode("utf-16")),
     ],
     ids=["tools-01-crlf", "tools-03-mixed", "tools-04-bom", "tools-14-no-final-newline", "tools-06-utf16"],
 )
 def test_an_edit_changes_only_what_it_names(
-    box: Toolbox, root: Path, before: bytes, old: str, new: str, after: bytes
+    box: Toolbox, root: Path, before: bytes, change: tuple[str, str], after: bytes
 ) -> None:
     """Line ends, byte order mark, encoding and a missing final newline survive an edit."""
     (root / "a.txt").write_bytes(before)
-    done(box.str_replace("a.txt", old, new))
+    done(box.str_replace("a.txt", *change))
     assert after == (root / "a.txt").read_bytes()
 
 

@@ -5,8 +5,8 @@ Floor: 1. Owns: that one question for the chat wire; never: running anything.
 Servers disagree about indexes (missing, always 0, from 1, nested), ids (missing, empty, repeated, new on every
 fragment, shared by all calls) and names (once, repeated, in pieces). A fragment is read by one model:
 
-* Its *place* is its index. A place never used begins a call, if the fragment has a name; a fragment without a name
-  belongs to the call of its id, else to the last call.
+* Its *place* is its index. At a place never used it begins a call if it has a name, or an id that no call has;
+  without both it belongs to the last call, for some servers count fragments.
 * At a place in use it continues that place's call, unless it *announces* another: it has a name, and a new id, or
   the call is complete and what it brings is more than a repetition.
 * Without an index, an id that is known continues its call; a name begins a call unless it continues the last one.
@@ -111,7 +111,7 @@ class CallAssembler:
             return None if _announces(fragment, at_place) else at_place
         if fragment.name:
             return None
-        return self._by_id(fragment.id) or last
+        return self._by_id(fragment.id) if fragment.id else last
 
     def _by_id(self, id: str) -> _Draft | None:
         return next((draft for draft in reversed(self._drafts) if draft.id == id), None) if id else None
@@ -181,9 +181,19 @@ def _arguments(text: str) -> str:
     first, rest = text[start:end], text[end:].strip()
     if not rest:
         return text
-    if first == "{}":
-        return rest if rest.startswith("{") else text  # a placeholder, then the arguments
-    return first if all(_repeats(piece, first) for piece in rest.split(first)) else text
+    if _is_repetition(rest, first):
+        return first
+    return rest if first == "{}" and rest.startswith("{") else text  # a placeholder, then the arguments
+
+
+def _is_repetition(rest: str, first: str) -> bool:
+    """Say whether what follows a whole object is that object again, once or more, and nothing else."""
+    at = 0
+    while rest.startswith(first, at):
+        at += len(first)
+        while rest[at : at + 1].isspace():
+            at += 1
+    return _repeats(rest[at:], first)
 
 
 def text_of_arguments(value: object) -> tuple[str, bool]:

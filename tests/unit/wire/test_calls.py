@@ -36,14 +36,14 @@ def chunks(text: str, size: int) -> list[str]:
 
 def by_the_book(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """Id and name first, then arguments by index."""
-    for index, (id, name, text) in enumerate(calls):
-        yield Fragment(index, id, name)
+    for index, (call_id, name, text) in enumerate(calls):
+        yield Fragment(index, call_id, name)
         yield from (Fragment(index, text=piece) for piece in chunks(text, size))
 
 
 def interleaved(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """All names first, then arguments of all calls in turn."""
-    yield from (Fragment(index, id, name) for index, (id, name, _) in enumerate(calls))
+    yield from (Fragment(index, call_id, name) for index, (call_id, name, _) in enumerate(calls))
     pieces = [chunks(text, size) for _, _, text in calls]
     for turn in range(max(map(len, pieces))):
         yield from (Fragment(index, text=own[turn]) for index, own in enumerate(pieces) if turn < len(own))
@@ -51,55 +51,55 @@ def interleaved(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
 
 def everything_repeated(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """Id and name on every fragment."""
-    for index, (id, name, text) in enumerate(calls):
-        yield from (Fragment(index, id, name, piece) for piece in chunks(text, size))
+    for index, (call_id, name, text) in enumerate(calls):
+        yield from (Fragment(index, call_id, name, piece) for piece in chunks(text, size))
 
 
 def index_always_zero(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """Only ids tell the calls apart."""
-    for id, name, text in calls:
-        yield Fragment(0, id, name)
-        yield from (Fragment(0, id, text=piece) for piece in chunks(text, size))
+    for call_id, name, text in calls:
+        yield Fragment(0, call_id, name)
+        yield from (Fragment(0, call_id, text=piece) for piece in chunks(text, size))
 
 
 def no_index(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """No indexes at all; the fragments of a call follow each other."""
-    for id, name, text in calls:
-        yield Fragment(None, id, name)
+    for call_id, name, text in calls:
+        yield Fragment(None, call_id, name)
         yield from (Fragment(None, text=piece) for piece in chunks(text, size))
 
 
 def whole_calls(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """Every call in one fragment, index always 0."""
     del size
-    yield from (Fragment(0, id, name, text) for id, name, text in calls)
+    yield from (Fragment(0, call_id, name, text) for call_id, name, text in calls)
 
 
 def gaps_and_new_ids(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """Indexes from 1 with gaps, and another id on every later fragment."""
-    for number, (id, name, text) in enumerate(calls):
-        yield Fragment(1 + 4 * number, id, name)
+    for number, (call_id, name, text) in enumerate(calls):
+        yield Fragment(1 + 4 * number, call_id, name)
         later = enumerate(chunks(text, size))
-        yield from (Fragment(1 + 4 * number, f"{id}.{count}", text=piece) for count, piece in later)
+        yield from (Fragment(1 + 4 * number, f"{call_id}.{count}", text=piece) for count, piece in later)
 
 
 def flushed_twice(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """At the end of each call its arguments come again, cut anywhere."""
-    for index, (id, name, text) in enumerate(calls):
-        yield Fragment(index, id, name)
+    for index, (call_id, name, text) in enumerate(calls):
+        yield Fragment(index, call_id, name)
         yield from (Fragment(index, text=piece) for piece in chunks(text + text, size))
 
 
 def summed_up(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """After all calls, each comes once more in one piece, its arguments encoded twice."""
     yield from by_the_book(calls, size)
-    yield from (Fragment(index, id, name, json.dumps(text)) for index, (id, name, text) in enumerate(calls))
+    yield from (Fragment(index, call_id, name, json.dumps(text)) for index, (call_id, name, text) in enumerate(calls))
 
 
 def names_in_pieces(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """The name comes letter by letter before the arguments."""
-    for index, (id, name, text) in enumerate(calls):
-        yield Fragment(index, id)
+    for index, (call_id, name, text) in enumerate(calls):
+        yield Fragment(index, call_id)
         yield from (Fragment(index, name=piece) for piece in chunks(name, 4))
         yield from (Fragment(index, text=piece) for piece in chunks(text, size))
 
@@ -107,9 +107,9 @@ def names_in_pieces(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
 def counted_fragments(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """The index counts fragments, not calls."""
     index = 0
-    for id, name, text in calls:
+    for call_id, name, text in calls:
         for number, piece in enumerate(chunks(text, size)):
-            yield Fragment(index, id if number == 0 else "", name if number == 0 else "", piece)
+            yield Fragment(index, call_id if number == 0 else "", name if number == 0 else "", piece)
             index += 1
 
 

@@ -98,7 +98,7 @@ def test_difference_from_an_earlier_run_is_found_by_digests() -> None:
 
 
 def test_aside_extends_what_was_sent_and_leaves_no_trace() -> None:
-    """A side query says more after the last request, with other parameters, and the next request knows nothing of it."""
+    """A side query says more after the last request, and the next request knows nothing of it."""
     prefix = prefix_of()
     prefix.extend(view([user("a")]))
     sent = prefix.request(TAIL, (0,), extra=(user("x"),))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bench import report
 from bench.plan import MEASURES, Measure
-from bench.running import Failed, Figure, figure_of, serving
+from bench.running import Failed, Figure, figure_of, profile_of, serving
 
 _QUICK_ROUNDS_MAX = 3
 
@@ -18,32 +18,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return 1 when a measurement failed, or with `--gate` when a goal was missed."""
     options = _options(arguments)
     chosen = [measure for measure in MEASURES if _is_wanted(measure, options)]
+    with serving() as url:
+        return _profile(chosen, url) if options.profile else _compare(chosen, url, options)
+
+
+def _compare(chosen: Sequence[Measure], url: str, options: argparse.Namespace) -> int:
     last = report.last_ratios()
-    started = time.monotonic()
+    started_s = time.monotonic()
     figures: list[Figure] = []
     missed: list[str] = []
     failed: list[str] = []
-    print("CPU (user and system) beside the floor measured in the same round; n rounds, medians.")
+    print("CPU (user and system) beside the floor measured in the same round; medians over the rounds.")
     print(report.head())
-    with serving() as url:
-        for measure in chosen:
-            rounds = min(measure.rounds, _QUICK_ROUNDS_MAX) if options.quick else measure.rounds
-            try:
-                figure = figure_of(measure, url, rounds)
-            except Failed as why:
-                failed.append(f"{measure.name}: {why}")
-                print(report.row(measure, None, last), flush=True)
-                continue
-            figures.append(figure)
-            print(report.row(measure, figure, last), flush=True)
-            if not report.meets(measure, figure):
-                missed.append(measure.name)
-    print(f"\n{time.monotonic() - started:.0f} s; figures in {report.save(figures, keep=options.keep)}")
+    for measure in chosen:
+        rounds = min(measure.rounds, _QUICK_ROUNDS_MAX) if options.quick else measure.rounds
+        try:
+            figure = figure_of(measure, url, rounds)
+        except Failed as why:
+            failed.append(f"{measure.name}: {why}")
+            print(report.row(measure, None, last), flush=True)
+            continue
+        figures.append(figure)
+        print(report.row(measure, figure, last), flush=True)
+        if not report.meets(measure, figure):
+            missed.append(measure.name)
+    print(f"\n{time.monotonic() - started_s:.0f} s; figures in {report.save(figures, keep=options.keep)}")
     for line in failed:
         print(f"not measured: {line}")
     if missed:
         print(f"goals missed: {', '.join(missed)}")
     return 1 if failed or (options.gate and missed) else 0
+
+
+def _profile(chosen: Sequence[Measure], url: str) -> int:
+    for measure in chosen:
+        if measure.kind == "worker":
+            print(f"{measure.name}\n{profile_of(measure, url)}")
+    return 0
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -52,6 +63,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose name contains this")
     parser.add_argument("--keep", action="store_true", help="write the figures to bench/last.json, to be committed")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when a goal is missed")
+    parser.add_argument("--profile", action="store_true", help="show where plait's time goes instead of comparing")
     return parser.parse_args(arguments)
 
 

@@ -6,6 +6,8 @@ stream); the bench of this repository also uses the sync face and a tool that ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import plait
 
 IMPORT = "import plait"
@@ -26,38 +28,38 @@ def noop_in_thread(x: str) -> str:
     return "ok " + x
 
 
-def setup(base_url: str) -> str:
-    """Return what a conversation needs."""
-    return base_url
+def setup(base_url: str) -> plait.ChatModel:
+    """Return what a conversation needs: an endpoint whose connections all conversations share."""
+    return plait.chat_model("any", base_url)
 
 
-def agent(base_url: str, model: str, tool: object = noop) -> plait.Agent:
+def agent(endpoint: plait.ChatModel, model: str, tool: Callable[[str], object] = noop) -> plait.Agent:
     """Make an agent for one conversation."""
     return plait.Agent(
-        plait.chat_model(model, endpoint=base_url),
+        endpoint.with_model(model),
         [plait.Tool("noop", "Does nothing.", tool)],
         system=SYSTEM,
         limits=plait.Limits(max_steps=STEPS),
     )
 
 
-async def run(base_url: str, model: str) -> str:
+async def run(endpoint: plait.ChatModel, model: str) -> str:
     """Hold one conversation to its end: async face, async tool."""
-    return (await agent(base_url, model).arun("go")).text
+    return (await agent(endpoint, model).arun("go")).text
 
 
-async def run_with_threads(base_url: str, model: str) -> str:
+async def run_with_threads(endpoint: plait.ChatModel, model: str) -> str:
     """The same with a tool that is an ordinary function and runs in a thread."""
-    return (await agent(base_url, model, noop_in_thread).arun("go")).text
+    return (await agent(endpoint, model, noop_in_thread).arun("go")).text
 
 
-def run_sync(base_url: str, model: str) -> str:
+def run_sync(endpoint: plait.ChatModel, model: str) -> str:
     """The same through the sync face."""
-    return agent(base_url, model, noop_in_thread).run("go").text
+    return agent(endpoint, model, noop_in_thread).run("go").text
 
 
-async def stream(base_url: str, model: str) -> int:
+async def stream(endpoint: plait.ChatModel, model: str) -> int:
     """Read one streamed answer through a callback; return how many deltas came."""
     seen: list[str] = []
-    await agent(base_url, model).arun("go", on_text=seen.append)
+    await agent(endpoint, model).arun("go", on_text=seen.append)
     return len(seen)

@@ -90,6 +90,19 @@ def figure_of(measure: Measure, url: str, rounds: int) -> Figure:
     )
 
 
+def profile_of(measure: Measure, url: str) -> str:
+    """Run a row's work once under a profiler; return where plait's time went.
+
+    Raises:
+        Failed: plait did not do the work. ValueError: the row is about processes, which have no profile.
+    """
+    if measure.kind != "worker":
+        raise ValueError(f"{measure.name!r} measures processes; try python -X importtime")
+    subject = measure.plait
+    arguments = ("-m", "bench.worker", subject.module, measure.mode, url, subject.face, str(measure.count))
+    return _run(arguments, {**environment(), "BENCH_PROFILE": "1"}).stderr
+
+
 def _measure(measure: Measure, subject: Subject, url: str) -> Mapping[str, float]:
     if measure.kind == "worker":
         return _worker(subject, measure.mode, url, measure.count)
@@ -107,27 +120,23 @@ def _worker(subject: Subject, mode: str, url: str, count: int) -> Mapping[str, f
 
 
 def _process(arguments: tuple[str, ...]) -> tuple[dict[str, float], str]:
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        cwd=ROOT,
-    )
-    before = _children_cpu_s()
+    started_s, cpu_before_s = time.perf_counter(), _children_cpu_s()
+    done = _run(arguments, environment())
+    measured = {"cpu_ms": (_children_cpu_s() - cpu_before_s) * 1e3, "wall_ms": (time.perf_counter() - started_s) * 1e3}
+    return measured, done.stdout.strip()
+
+
+def _run(arguments: tuple[str, ...], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
     try:
-        output, complaint = process.communicate(timeout=_LIMIT_S)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=variables, cwd=ROOT, timeout=_LIMIT_S
+        )
     except subprocess.TimeoutExpired as late:
-        process.kill()
-        process.communicate()
         raise Failed(f"no end after {_LIMIT_S} s") from late
-    if process.returncode != 0:
-        raise Failed((complaint.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
-    measured = {"cpu_ms": (_children_cpu_s() - before) * 1e3, "wall_ms": (time.perf_counter() - started) * 1e3}
-    return measured, output.strip()
+    if done.returncode != 0:
+        raise Failed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+    return done
 
 
 def _children_cpu_s() -> float:

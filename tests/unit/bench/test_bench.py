@@ -81,6 +81,17 @@ def test_a_measurement_of_the_floors() -> None:
     assert measured.plait_peak_mb > 1
 
 
+def test_a_profile_of_a_floor() -> None:
+    """A profile names the functions in which the time went; processes have none."""
+    row = Measure(
+        "row", "worker", Subject(module="bench.floor"), Subject(module="bench.floor"), "cpu_ms", mode="steps", count=3
+    )
+    with serving() as url:
+        assert "floor.py" in running.profile_of(row, url)
+        with pytest.raises(ValueError, match="measures processes"):
+            running.profile_of(Measure("row", "process", Subject(), Subject(), "cpu_ms"), url)
+
+
 def test_a_subject_that_fails_is_named() -> None:
     """What a subject said last is the reason why it was not measured."""
     row = Measure(

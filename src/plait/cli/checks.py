@@ -54,8 +54,6 @@ def machine_checks(environ: Mapping[str, str]) -> Iterator[Check]:
 def python() -> Check:
     """Check the interpreter."""
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < (3, 11):
-        return Check("python", "fail", version, "plait needs Python 3.11 or newer")
     return Check("python", "ok", f"{version} at {sys.executable}")
 
 
@@ -69,7 +67,9 @@ def packages() -> Check:
         except metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Check("packages", "fail", f"not installed: {', '.join(missing)}", "install plait again: pip install plait")
+        return Check(
+            "packages", "fail", f"not installed: {', '.join(missing)}", "install plait again: pip install plait"
+        )
     return Check("packages", "ok", ", ".join(versions))
 
 
@@ -95,7 +95,9 @@ def bubblewrap() -> Check:
         return Check("bubblewrap", "warn", f"does not run: {error}", "commands cannot be fenced here")
     if ran.returncode:
         reason = ran.stderr.strip().splitlines()[:1]
-        return Check("bubblewrap", "warn", f"cannot make a fence: {' '.join(reason)}", "allow user namespaces to have one")
+        return Check(
+            "bubblewrap", "warn", f"cannot make a fence: {' '.join(reason)}", "allow user namespaces to have one"
+        )
     return Check("bubblewrap", "ok", f"{path} makes a fence")
 
 
@@ -104,7 +106,9 @@ def encoding(stream: TextIO) -> Check:
     name = stream.encoding or "unknown"
     if name.lower().replace("-", "") == "utf8":
         return Check("encoding", "ok", name)
-    return Check("encoding", "warn", name, "characters it lacks are shown by their code; set LC_ALL=C.UTF-8 to see them")
+    return Check(
+        "encoding", "warn", name, "characters it lacks are shown by their code; set LC_ALL=C.UTF-8 to see them"
+    )
 
 
 def state_home(environ: Mapping[str, str]) -> Path:
@@ -113,7 +117,9 @@ def state_home(environ: Mapping[str, str]) -> Path:
         return Path(environ["PLAIT_HOME"])
     base = environ.get("XDG_STATE_HOME", "")
     # The XDG specification says to ignore a relative path.
-    state = Path(base) if base.startswith("/") else Path(environ.get("HOME") or os.path.expanduser("~")) / ".local/state"
+    state = (
+        Path(base) if base.startswith("/") else Path(environ.get("HOME") or os.path.expanduser("~")) / ".local/state"
+    )
     return state / "plait"
 
 

@@ -93,7 +93,7 @@ def _advice(name: str) -> str:
 )
 @click.version_option(__version__, "-V", "--version", message="plait %(version)s")
 @click.pass_context
-def group(ctx: click.Context, **_: Any) -> int | None:
+def group(ctx: click.Context, /, **_: Any) -> int | None:
     """A coding agent you can read, trust and kill: any chat-completions endpoint, one small loop."""
     if ctx.invoked_subcommand is not None:
         return None

@@ -1,0 +1,153 @@
+"""Who is asked before a call runs, and what an answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from plait.cli.approving import CliApprover, question
+from plait.core.cancel import Cancel
+from plait.core.messages import ToolCall
+from plait.kernel.effects import Allow, Deny, Interrupted
+from plait.kernel.tools import Tool
+
+READ = Tool("read_file", "", lambda path: "", parallel_safe=True)
+WRITE = Tool("write_file", "", lambda path, content: "", mutates=True)
+SHELL = Tool("exec_shell", "", lambda command: "", mutates=True, runs_code=True)
+OWN = Tool("deploy", "", lambda: "", requires_approval=True)
+
+
+class Person:
+    """Answers questions with the given lines, in order."""
+
+    def __init__(self, *lines: str | None, then: Callable[[], object] = lambda: None) -> None:
+        self.lines = [*lines]
+        self.asked: list[str] = []
+        self._then = then
+
+    def ask(self, text: str, cancel: Cancel) -> str | None:
+        """Return the next line."""
+        self.asked.append(text)
+        self._then()
+        return self.lines.pop(0)
+
+
+def approver(
+    person: Person | None, leads: Literal["inside", "outside", "secret"] = "inside", **more: Any
+) -> CliApprover:
+    """Make an approver whose file tools all lead to one kind of place."""
+    return CliApprover(cancel=more.pop("cancel", Cancel()), leads=lambda _: leads, person=person, **more)
+
+
+def shell(command: str = "make", id: str = "c") -> ToolCall:
+    """Make a call of the shell."""
+    return ToolCall.of(id, "exec_shell", {"command": command})
+
+
+def test_file_tools_inside_the_workspace_are_free() -> None:
+    """Nobody is asked about a change inside the workspace."""
+    call = ToolCall.of("c", "write_file", {"path": "a", "content": ""})
+
+    assert Allow(call) == approver(None).approve(call, WRITE)
+
+
+@pytest.mark.parametrize("tool, leads", [(SHELL, "inside"), (WRITE, "outside"), (OWN, "inside")])
+def test_without_anybody_to_ask_the_answer_is_no(tool: Tool, leads: Literal["inside", "outside"]) -> None:
+    """A command, a change outside and a tool that wants approval are denied with the way to allow them."""
+    subject = approver(None, leads)
+
+    answer = subject.approve(ToolCall.of("c", tool.name, {"path": "/etc/x"}), tool)
+
+    assert isinstance(answer, Deny)
+    assert "--yes" in answer.reason
+    assert ["nobody"] == [denial.by for denial in subject.denials]
+
+
+def test_yes_to_everything_asks_nobody() -> None:
+    """With --yes each call runs."""
+    subject = approver(None, "outside", says_yes=True)
+
+    assert Allow(shell()) == subject.approve(shell(), SHELL)
+    assert [] == subject.denials
+
+
+@pytest.mark.parametrize("line, runs", [("y", True), (" YES ", True), ("n", False), ("no", False), ("a", True)])
+def test_an_answer_is_read_as_people_type_it(line: str, runs: bool) -> None:
+    """Case and blanks do not matter; a no of the user's is not an unanswered question."""
+    subject = approver(Person(line))
+
+    answer = subject.approve(shell(), SHELL)
+
+    assert runs == isinstance(answer, Allow)
+    assert ([] if runs else ["user"]) == [denial.by for denial in subject.denials]
+
+
+def test_anything_unclear_is_asked_again() -> None:
+    """An empty line or another word is no answer."""
+    person = Person("", "maybe", "y")
+
+    assert isinstance(approver(person).approve(shell(), SHELL), Allow)
+    assert 3 == len(person.asked)
+
+
+def test_always_means_this_exact_command() -> None:
+    """The same command is not asked about again; another one is."""
+    person = Person("a", "n")
+    subject = approver(person)
+
+    answers = [subject.approve(shell(c, c), SHELL) for c in ("make", "make", "make install")]
+
+    assert [Allow, Allow, Deny] == [type(answer) for answer in answers]
+
+
+def test_a_terminal_that_went_away_is_nobody() -> None:
+    """A question at the end of the input is denied, and told as unanswered."""
+    subject = approver(Person(None))
+
+    assert isinstance(subject.approve(shell(), SHELL), Deny)
+    assert ["nobody"] == [denial.by for denial in subject.denials]
+
+
+def test_a_question_ends_with_the_run() -> None:
+    """A stop signal while the question is open interrupts the turn and counts as no answer."""
+    cancel = Cancel()
+    subject = approver(Person("y", then=lambda: cancel.cancel("interrupted")), cancel=cancel)
+
+    with pytest.raises(Interrupted):
+        subject.approve(shell(), SHELL)
+    assert [] == subject.denials
+
+
+def test_the_question_shows_the_whole_command_and_hides_nothing() -> None:
+    """Every line is there behind a mark of its own, controls are spelt out, other arguments are told."""
+    call = ToolCall.of("c", "exec_shell", {"command": "make\x1b[2J\n# Allow? y", "timeout_s": 5})
+
+    lines = question(call).splitlines()
+
+    assert ["  | make\\x1b[2J", "  | # Allow? y", '  | ({"timeout_s":5})'] == lines[2:-1]
+
+
+def test_the_question_of_a_change_outside_names_the_file() -> None:
+    """The path and all arguments are shown."""
+    text = question(ToolCall.of("c", "write_file", {"path": "/etc/hosts", "content": "x"}))
+
+    assert "outside the workspace" in text
+    assert "| /etc/hosts\n" in text
+    assert '"content"' in text
+
+
+def test_arguments_that_cannot_be_read_are_shown_as_they_are() -> None:
+    """A broken call is still shown whole."""
+    assert '{"command": "ma' in question(ToolCall("c", "exec_shell", '{"command": "ma'))
+
+
+def test_the_screen_is_brought_up_to_date_before_a_question() -> None:
+    """What was streamed stands above the question."""
+    seen: list[str] = []
+    person = Person("y", then=lambda: seen.append("asked"))
+
+    approver(person, before_asking=lambda: seen.append("drained")).approve(shell(), SHELL)
+
+    assert ["drained", "asked"] == seen

@@ -1,0 +1,71 @@
+"""A signal becomes one stop signal, and the process's own handlers come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from plait.cli.signals import Signals
+from plait.core.cancel import Cancel
+
+
+@pytest.mark.parametrize(
+    "number, reason, code",
+    [(signal.SIGINT, "interrupted", 130), (signal.SIGTERM, "shutdown", 143), (signal.SIGHUP, "shutdown", 129)],
+)
+def test_a_signal_gives_the_stop_signal(number: signal.Signals, reason: str, code: int) -> None:
+    """The reason tells a user's Ctrl-C from the rest; the exit code is 128 and the signal."""
+    cancel = Cancel()
+    before = signal.getsignal(number)
+
+    with Signals(cancel) as signals:
+        os.kill(os.getpid(), number)
+        assert cancel.wait(5)
+        assert (reason, code) == (cancel.reason, signals.exit_code)
+    assert before is signal.getsignal(number)
+
+
+def test_a_second_signal_changes_nothing() -> None:
+    """The first signal stays the reason, and the process lives on."""
+    cancel = Cancel()
+
+    with Signals(cancel) as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert cancel.wait(5)
+
+    assert ("shutdown", 143) == (cancel.reason, signals.exit_code)
+
+
+def test_no_signal_is_no_exit_code() -> None:
+    """A run that nobody stops has none, and its thread ends with it."""
+    cancel = Cancel()
+
+    with Signals(cancel) as signals:
+        pass
+
+    assert (None, None) == (cancel.reason, signals.exit_code)
+
+
+def test_an_ignored_signal_stays_ignored_and_the_third_ends_the_process() -> None:
+    """nohup is respected; who signals three times gets out at once."""
+    code = (
+        "import os, signal, sys\n"
+        "from plait.cli.signals import Signals\n"
+        "from plait.core.cancel import Cancel\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "with Signals(Cancel()) as signals:\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    print(signals.first, flush=True)\n"
+        "    for _ in range(3):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('never')\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+
+    assert (130, "None\n", "") == (ran.returncode, ran.stdout, ran.stderr)

@@ -91,6 +91,8 @@ class ToolResult(NamedEvent):
     """Paths that the call created or changed; None for tools that touch none."""
     diff_summary: Mapping[str, object] | None = None
     """`{path, added, removed}` in lines."""
+    diff: str | None = None
+    """What the call changed, as a unified diff, where the tool tells it."""
     started_at: str | None = None
     """None, as the two below, for a call that never ran."""
     ended_at: str | None = None

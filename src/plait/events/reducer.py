@@ -138,7 +138,7 @@ class Reducer:
     def _returned(self, result: ToolResult, started_ms: int | None, at_ms: int) -> named.NamedEvent:
         call = self._calls.get(result.call_id)
         data = result.data or {}
-        files, change = data.get("files"), data.get("diff_summary")
+        files, change, diff = data.get("files"), data.get("diff_summary"), data.get("diff")
         started_at = None if started_ms is None else iso(started_ms)
         return named.ToolResult(
             "" if call is None else call.name,
@@ -148,6 +148,7 @@ class Reducer:
             streamed=data.get("streamed") is True,
             files=[str(path) for path in files] if isinstance(files, (list, tuple)) else None,
             diff_summary=dict(change) if isinstance(change, Mapping) else None,
+            diff=diff if isinstance(diff, str) else None,
             started_at=started_at,
             ended_at=None if started_ms is None else iso(at_ms),
             duration_ms=None if started_ms is None else at_ms - started_ms,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from plait.core.strict_json import JsonInvalid, dump
 from plait.events import named
 
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _CODES: Final[Mapping[str, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ARGS_CHARS: Final = 200
 _RESULT_LINES: Final = 8
@@ -46,7 +46,12 @@ class Paint:
 
 def visible(text: str) -> str:
     """Return text whose control characters are spelt out; tabs and line ends stay."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+    return _CONTROLS.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
+
+
+def spelt_out(char: str) -> str:
+    """Return a character as its escape sequence, as Python writes it."""
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def _tool_call(event: named.ToolCall, paint: Paint) -> str:

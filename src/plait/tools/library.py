@@ -25,8 +25,11 @@ from plait.tools.spill import Spill
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
+_CURRENT: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
+_OLDER: Final = {old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()}
 _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
-    {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
+    # Under an older or another name a function touches what it touches: the same rules hold for it.
+    _CURRENT | _OLDER | {"t_edit_file": definitions.STR_REPLACE}
 )
 
 Function = Callable[..., Any]

@@ -1,0 +1,291 @@
+"""Agent specs: the JSON that says which model an agent asks and which tools it has.
+
+Floor: 4. Owns: where a spec is looked for and what its fields may be; never: what an agent does with them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError, ConfigError
+from plait.tools.library import default_tool_spec
+
+RUN: Final = "run://"
+_NAMES: Final = ("agent_spec_{}.json", "inferred_tool_schema_{}.json", "tool_schema_{}.json")
+_DEFAULT_FUNCTIONS: Final = ("t_read", "t_write", "t_update", "t_run")
+_SIMILAR: Final = 0.8
+
+Kind = Literal["any", "text", "yes_no", "count", "number", "object", "list", "texts"]
+
+FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "model": "text",
+        "endpoint": "text",
+        "status": "any",
+        "comment": "any",
+        "version": "any",
+        "display_name": "any",
+        "disabled": "yes_no",
+        "tool_specs": "list",
+        "inferred_tool_schema": "list",
+        "tools": "texts",
+        "tool_dispatch": "object",
+        "aliases": "object",
+        "behaviour": "object",
+        "options": "texts",
+        "max_output_tokens": "count",
+        "provider": "object",
+        "provider_api_support": "object",
+        "auth": "text",
+        "key_env": "text",
+        "keyring_service": "text",
+        "keyring_username": "text",
+        "auth_header": "text",
+        "extra_headers": "object",
+        "request_params": "object",
+        "inference_db": "text",
+        "command": "any",
+        "command_env": "object",
+        "command_timeout": "number",
+        "request_timeout": "number",
+        "max_rpm": "count",
+        "max_input_token_price_per_million": "number",
+        "max_output_token_price_per_million": "number",
+        "reports_prompt_tokens": "yes_no",
+        "min_cacheable_tokens": "number",
+        "cache_ttl_seconds": "number",
+        "compaction_enabled": "yes_no",
+        "compaction_trigger_tokens": "count",
+        "compaction_target_tokens": "count",
+        "compaction_keep_last_turns": "number",
+        "compaction_policy": "any",
+        "compaction_min_chars": "number",
+        "context_window": "count",
+        "token_awareness_enabled": "yes_no",
+        "token_awareness_budget_tokens": "count",
+        "token_awareness_reminder_tokens": "number",
+        "token_awareness_update_every": "count",
+        "time_awareness_enabled": "yes_no",
+        "time_awareness_tool_timestamps": "yes_no",
+        "user_awareness_enabled": "yes_no",
+        "system_awareness_enabled": "yes_no",
+        "git_awareness_enabled": "yes_no",
+        "change_awareness_enabled": "yes_no",
+        "durable": "yes_no",
+        "hooks_enabled": "yes_no",
+        "tool_ttl_seconds": "number",
+        "parallel_tool_dispatch": "yes_no",
+        "parallel_tool_dispatch_max_workers": "count",
+        "tool_loading": "text",
+    }
+)
+"""The fields of an agent spec and what each holds. Other fields are a spec's own business, unless they look like a
+misspelt one of these."""
+
+_WANTED: Final[Mapping[Kind, str]] = {
+    "text": "text",
+    "yes_no": "true or false",
+    "count": "a whole number from 1",
+    "number": "a number from 0",
+    "object": "an object",
+    "list": "a list of objects",
+    "texts": "a list of texts",
+}
+
+
+class AgentSpec(dict[str, object]):
+    """An agent spec: a plain dict that knows where it came from and what it was asked for with.
+
+    What `load_specification` was given counts where the spec itself says nothing.
+    """
+
+    def __init__(self, data: Mapping[str, object], *, source: str = "", model: str = "", endpoint: str = "") -> None:
+        super().__init__(data)
+        self.source = source
+        """Path of the file; empty for a spec that was never in one."""
+        self.asked_model = model
+        self.asked_endpoint = endpoint
+
+
+def load_specification(
+    model: str,
+    endpoint: str = "",
+    spec_path: str | os.PathLike[str] | Literal[False] | None = None,
+    inference_db: str | None = None,
+) -> AgentSpec:
+    """Find an agent spec; nothing is sent anywhere.
+
+    With `spec_path` (`~` is expanded, a relative path starts at the working directory) that file is the spec, as it
+    stands. A `model` that ends in `.json` is a path as well. Otherwise the working directory is searched for
+    `agent_spec_<model>.json`, `inferred_tool_schema_<model>.json` and `tool_schema_<model>.json` (`/` and `:` read as
+    `_`; for a `run://` program the first one, beside the program). With an endpoint and no file there is a default
+    spec: the four basic tools. An `endpoint` that is given wins over the one of a file that was found by name.
+
+    Raises:
+        AgentSpecInvalidError: there is no spec, or the file is no JSON object.
+        ConfigError: `inference_db` is given; it is not available yet.
+    """
+    if inference_db:
+        raise ConfigError("inference_db is not available yet", hint="give the endpoint, and the key with key_env")
+    if spec_path:
+        return _read(_path(spec_path), model, endpoint, keeps=True)
+    if model.startswith(RUN) or endpoint.startswith(RUN):
+        return _program(model, endpoint)
+    if model.endswith(".json"):
+        return _read(_path(model), "", endpoint)
+    tried = [Path(name.format(safe_model_name(model))) for name in _NAMES]
+    for path in tried:
+        if path.is_file():
+            return _read(path, model, endpoint)
+    if not endpoint:
+        raise AgentSpecInvalidError(
+            f"there is no agent spec for {model!r} in {os.getcwd()!r}: no {_either(path.name for path in tried)}",
+            model=model,
+            hint="give the endpoint to use the default tools, or the spec's file with spec_path",
+        )
+    return default_specification(model, endpoint)
+
+
+def default_specification(model: str, endpoint: str) -> AgentSpec:
+    """Return the spec of an agent with the four basic tools."""
+    schemas, _ = default_tool_spec()
+    data: dict[str, object] = {
+        "model": model,
+        "endpoint": endpoint,
+        "status": "default",
+        "tool_specs": schemas,
+        "tools": list(_DEFAULT_FUNCTIONS),
+        "behaviour": {"call_delivery_mode": "structured_tool_calls"},
+    }
+    return AgentSpec(data, model=model, endpoint=endpoint)
+
+
+def validate_schema(schema: Mapping[str, object]) -> None:
+    """Check that a spec can be used.
+
+    Raises:
+        AgentSpecDisabledError: its author switched it off.
+        AgentSpecInvalidError: a field has the wrong type, a name is misspelt, or there are no tools.
+    """
+    if schema.get("disabled") is True:
+        raise AgentSpecDisabledError(str(schema.get("comment") or ""), hint="use another spec, or ask its author")
+    for name, value in schema.items():
+        _check_field(schema, name, value)
+    if not specs_of(schema):
+        raise invalid(
+            schema,
+            "has no tools: tool_specs is missing or empty",
+            hint="list at least one tool in tool_specs; default_tool_spec() returns the basic ones",
+        )
+
+
+def specs_of(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the tools that a spec advertises, under either name of the field."""
+    given = schema.get("tool_specs") or schema.get("inferred_tool_schema")
+    return [entry for entry in given if isinstance(entry, Mapping)] if isinstance(given, (list, tuple)) else []
+
+
+def model_of(schema: Mapping[str, object]) -> str:
+    """Return the name of the model that a spec asks for; raise `AgentSpecInvalidError` when it names none."""
+    name = schema.get("model") or getattr(schema, "asked_model", "")
+    if not isinstance(name, str) or not name:
+        raise invalid(schema, "names no model", hint="add a field 'model'")
+    return name
+
+
+def endpoint_of(schema: Mapping[str, object]) -> str:
+    """Return the endpoint that a spec asks at, empty for none."""
+    return str(schema.get("endpoint") or getattr(schema, "asked_endpoint", ""))
+
+
+def invalid(schema: Mapping[str, object], problem: str, *, hint: str = "") -> AgentSpecInvalidError:
+    """Return the error that says what is wrong with a spec, and with which."""
+    source = getattr(schema, "source", "")
+    name = schema.get("model") or getattr(schema, "asked_model", "")
+    what = f"the agent spec {source!r}" if source else f"the agent spec of {name!r}" if name else "the agent spec"
+    return AgentSpecInvalidError(f"{what} {problem}", model=str(name), hint=hint)
+
+
+def safe_model_name(model: str) -> str:
+    """Return a model's name as it stands in a file name."""
+    return model.replace("/", "_").replace(":", "_")
+
+
+def _check_field(schema: Mapping[str, object], name: str, value: object) -> None:
+    kind = FIELDS.get(name)
+    if kind is None:
+        near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=_SIMILAR)
+        if near and near[0] not in schema:
+            raise invalid(schema, f"has an unknown field {name!r}", hint=f"did you mean {near[0]!r}?")
+    elif value is not None and not _fits(kind, value):
+        shown = json.dumps(value, default=repr)[:80]
+        raise invalid(schema, f"has {shown} in the field {name!r}", hint=f"{name!r} is {_WANTED[kind]}")
+
+
+def _fits(kind: Kind, value: object) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    match kind:
+        case "any":
+            return True
+        case "text":
+            return isinstance(value, str)
+        case "yes_no":
+            return isinstance(value, bool)
+        case "count":
+            return is_number and isinstance(value, int) and value >= 1
+        case "number":
+            return is_number and isinstance(value, (int, float)) and value >= 0
+        case "object":
+            return isinstance(value, Mapping)
+        case "list":
+            return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
+        case "texts":
+            return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+
+
+def _program(model: str, endpoint: str) -> AgentSpec:
+    """Return the spec of a program that answers requests: a file beside it, else the default."""
+    address = endpoint if endpoint.startswith(RUN) else model
+    program = Path(address.removeprefix(RUN)).expanduser()
+    name = program.name if model.startswith(RUN) else model
+    path = program.parent / _NAMES[0].format(safe_model_name(name))
+    if path.is_file():
+        return _read(path, name, address)
+    return default_specification(model.removeprefix(RUN), address)
+
+
+def _read(path: Path, model: str, endpoint: str, *, keeps: bool = False) -> AgentSpec:
+    """Read a spec; an endpoint that is given replaces the file's, unless the file is kept as it stands."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise AgentSpecInvalidError(
+            f"the agent spec {str(path)!r} cannot be read: {error.strerror or error}",
+            model=model,
+            hint="check the path; a relative one starts at the working directory",
+        ) from error
+    except ValueError as error:
+        raise AgentSpecInvalidError(
+            f"the agent spec {str(path)!r} is not JSON: {error}", model=model, hint="mend the file"
+        ) from error
+    if not isinstance(data, dict):
+        raise AgentSpecInvalidError(
+            f"the agent spec {str(path)!r} is not a JSON object", model=model, hint="see default_tool_spec() for tools"
+        )
+    if endpoint and not keeps:
+        data["endpoint"] = endpoint
+    return AgentSpec(data, source=str(path), model=model, endpoint=endpoint)
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    return Path(path).expanduser()
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(repr(name) for name in names)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plait.core.errors import Refusal
 from plait.hands.text import bound_text, marker
-from plait.hands.workspace import Workspace, WorkspaceOptions
+from plait.hands.workspace import OpenFile, Workspace, WorkspaceOptions
 
 _NEW: Final[int] = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _HUGE: Final = 10**12
@@ -90,6 +91,13 @@ class Spill:
             return None
         folder, name = os.path.split(path)
         return (made, name) if name and folder in {str(made.root), self._wanted} else None
+
+    def open(self, name: str) -> OpenFile | None:
+        """Open a kept output by its name alone, or return None when there is none of that name."""
+        try:
+            return None if self._made is None else self._made.open_file(name)
+        except Refusal:
+            return None
 
     def close(self) -> None:
         """Remove what was only temporary; outputs in a directory of the caller's stay."""

@@ -1,0 +1,121 @@
+"""Reading, writing and editing by the strict rules: relative paths, no links, UTF-8, nothing before a yes.
+
+Floor: 3. Owns: what is asked and what is answered; never: the walk, the write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from plait.core.errors import Refusal
+from plait.hands.edit import Replacement, WritePlan, plan_edit, plan_write
+from plait.hands.locks import FileLocks
+from plait.hands.reading import Window, read_lines
+from plait.hands.workspace import Pinned, Purpose, Workspace
+from plait.tools.answer import Answer
+from plait.tools.coding.limits import CodingLimits
+from plait.tools.coding.permission import Permission
+from plait.tools.files import changed, shown_lines
+
+_UTF8: Final = frozenset({"utf-8", "utf-8-sig"})
+
+
+@dataclass(frozen=True, slots=True)
+class CodingFiles:
+    """The strict file tools; each raises `Refusal` for what it will not do."""
+
+    workspace: Workspace
+    permission: Permission
+    limits: CodingLimits
+    locks: FileLocks
+
+    def read_file(self, path: str, offset: int = 1, limit: int | None = None) -> Answer:
+        """Return lines of a UTF-8 file, with the digest of all of it and where to go on."""
+        lines_max = self.limits.read_lines if limit is None else min(limit, self.limits.read_lines)
+        window = Window(offset, lines_max, self.limits.read_bytes)
+        window.check()
+        with self._pin(path, "read") as pinned:
+            self.permission.require("read_file", path=path, offset=offset, limit=lines_max)
+            _require_in_place(pinned)
+            with pinned.open_file() as opened:
+                lines = read_lines(opened, window)
+        if lines.encoding not in _UTF8:
+            raise _not_utf8(path)
+        data: dict[str, object] = {
+            "sha256": lines.sha256,
+            "size_bytes": lines.size_bytes,
+            "total_lines": lines.total_lines,
+            "truncated": lines.has_more,
+        }
+        if lines.has_more and lines.last_line < lines.total_lines:
+            data["next_offset"] = lines.last_line + 1
+        return shown_lines(lines), data
+
+    def write_file(
+        self, path: str, content: str, overwrite: bool = False, expected_sha256: str | None = None
+    ) -> Answer:
+        """Create a file, or replace one when that is said; missing directories are made and named."""
+        if len(content.encode("utf-8", "surrogatepass")) > self.limits.write_bytes:
+            raise Refusal("TOO_LARGE", "the content is too long", hint=f"write up to {self.limits.write_bytes} bytes")
+        with self._pin(path, "write") as target, self.locks.hold(target):
+            plan = plan_write(target, content, expected_sha256=expected_sha256, overwrites=overwrite, keeps_form=False)
+            self._require_change("write_file", plan)
+            diff, written = plan.diff(), plan.apply()
+        return f"OK: wrote {written.size_bytes} bytes to {path}", changed(path, written, diff)
+
+    def edit_file(
+        self,
+        path: str,
+        old_text: str,
+        new_text: str,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+    ) -> Answer:
+        """Put one text literally in the place of another; an ambiguous snippet is refused with its count."""
+        with self._pin(path, "write") as target, self.locks.hold(target):
+            _require_utf8(target, path)
+            replacement = Replacement(old_text, new_text, "all" if replace_all else "refuse")
+            plan = plan_edit(target, [replacement], expected_sha256=expected_sha256, newlines="literal")
+            count = plan.replaced[0].replaced
+            self._require_change("edit_file", plan, replacements=count)
+            diff, written = plan.diff(), plan.apply()
+        return f"OK: replaced {count} occurrence(s) in {path}", changed(path, written, diff) | {"replacements": count}
+
+    def _pin(self, path: str, purpose: Purpose) -> Pinned:
+        """Find a path that policy allows; nothing below a refused directory is opened."""
+        self.permission.require_path(self.workspace.locate(path).shown)
+        return self.workspace.pin(path, purpose)
+
+    def _require_change(self, tool: str, plan: WritePlan, **more: object) -> None:
+        if len(plan.data) > self.limits.write_bytes:
+            raise Refusal("TOO_LARGE", "the file would be too long", hint=f"up to {self.limits.write_bytes} bytes")
+        self.permission.require(
+            tool,
+            path=plan.target.shown,
+            created=plan.is_new,
+            created_directories=list(plan.created_directories),
+            sha256=plan.intent.after,
+            size_bytes=len(plan.data),
+            **more,
+        )
+
+
+def _require_in_place(pinned: Pinned) -> None:
+    if not pinned.is_in_place():
+        raise Refusal("CONFLICT", f"{pinned.shown!r} was moved meanwhile", hint="try again")
+
+
+def _require_utf8(target: Pinned, path: str) -> None:
+    with target.open_file() as opened:
+        if read_lines(opened, Window(1, 1, 1)).encoding not in _UTF8:
+            raise _not_utf8(path)
+
+
+def _not_utf8(path: str) -> Refusal:
+    return Refusal(
+        "UNSUPPORTED_CONTENT",
+        f"{path!r} is not UTF-8",
+        hint="only UTF-8 text is read and edited",
+        details={"path": path},
+    )

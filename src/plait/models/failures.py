@@ -1,8 +1,6 @@
 """What can go wrong with a connection, told apart in one place for both transports.
 
-Floor: 2. Owns: exceptions of sockets, TLS and HTTP libraries → `ProviderFailed`; never: what a provider says in words.
-
-The classes of the two HTTP libraries are known here by name, so that neither is imported for the other's sake.
+Floor: 2. Owns: exceptions of sockets, TLS and HTTP → `ProviderFailed`; never: what a provider says in words.
 """
 
 from __future__ import annotations
@@ -10,13 +8,14 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed
+from plait.models.http1 import BrokenOff
 from plait.models.pace import Pace
 
 Trouble = Literal[
@@ -33,6 +32,10 @@ Trouble = Literal[
     "encoding",
 ]
 At = Literal["connect", "headers", "stream"]
+
+
+class ProxyRefused(Exception):
+    """A proxy answered a request for a tunnel with something else than yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +95,8 @@ _CASES: Final[Mapping[Trouble, _Case]] = {
     ),
 }
 _BROKEN_OFF: Final = _Case("incomplete_stream", "the answer of {where} broke off before its end", kind="protocol")
-_NAMES: Final[Mapping[str, Trouble]] = {
-    "ClientHttpProxyError": "proxy",
-    "ClientProxyConnectionError": "proxy",
-    "ServerDisconnectedError": "closed",
-    "ContentLengthError": "closed",
-    "TransferEncodingError": "garbage",
-    "BadHttpMessage": "garbage",
-    "HTTPException": "garbage",
-    "ClientResponseError": "garbage",
-    "ClientPayloadError": "closed",
-    "IncompleteRead": "closed",
-    "SSLError": "tls",
-}
 _NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
+_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _UNKNOWN_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
@@ -156,48 +147,22 @@ def _failed(case: _Case, url: str, at: At, reason: str) -> ProviderFailed:
 
 
 def _trouble_of(error: BaseException) -> tuple[Trouble, str]:
-    chain = list(_chain(error))
-    for link in chain:
-        known = _trouble_of_system(link)
-        if known is not None:
-            return known
-    for link in chain:
-        for parent in type(link).__mro__:
-            if parent.__name__ in _NAMES:
-                return _NAMES[parent.__name__], _first_line(link)
-    return ("closed" if isinstance(error, OSError) else "garbage"), _first_line(error)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and what it says caused it, each once."""
-    seen: set[int] = set()
-    waiting: list[object] = [error]
-    while waiting:
-        link = waiting.pop(0)
-        if not isinstance(link, BaseException) or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        waiting += [link.__cause__, link.__context__, getattr(link, "os_error", None), *link.args]
-
-
-def _trouble_of_system(error: BaseException) -> tuple[Trouble, str] | None:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "certificate", getattr(error, "verify_message", "") or _first_line(error)
-    if isinstance(error, ssl.SSLError) and (reason := getattr(error, "reason", "")):
-        is_plain = reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
-        return ("not_tls" if is_plain else "tls"), reason.lower().replace("_", " ")
+        return "certificate", error.verify_message or _first_line(error)
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or _first_line(error)
+        return ("not_tls" if reason in _NOT_TLS else "tls"), reason.lower().replace("_", " ")
     if isinstance(error, socket.gaierror):
         return ("dns" if error.errno in _UNKNOWN_NAME else "dns_temporary"), error.strerror or "unknown"
+    if isinstance(error, ProxyRefused):
+        return "proxy", str(error)
     if isinstance(error, ConnectionRefusedError):
         return "refused", "refused"
-    if isinstance(error, OSError) and str(error).startswith("Tunnel connection failed"):
-        return "proxy", str(error).removeprefix("Tunnel connection failed: ")
-    if isinstance(error, (ConnectionResetError, BrokenPipeError, ConnectionAbortedError)):
-        return "closed", "connection reset"
     if isinstance(error, OSError) and error.errno in _NO_ROUTE:
         return "unreachable", error.strerror or "no route"
-    return None
+    if isinstance(error, (OSError, BrokenOff)):
+        return "closed", _first_line(error)
+    return "garbage", _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,13 +9,16 @@ import base64
 import ipaddress
 import ssl
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from plait.core.errors import ConfigError
 from plait.models.transport import Network
 
+_PORTS: Final = {"http": 80, "https": 443}
+_SAFE: Final = "/%:=&?~#+!$,;'@()*[]"
 _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 _SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
 """Addresses of overlay networks and of providers' own networks."""
@@ -35,14 +38,52 @@ class Route:
     """Value of `Proxy-Authorization`."""
 
     @property
+    def address(self) -> tuple[str, int]:
+        """Where the socket goes: the proxy, where there is one."""
+        return (self.proxy_host, self.proxy_port) if self.proxy_host else (self.host, self.port)
+
+    @property
+    def is_tls(self) -> bool:
+        """True when what is said on the connection is private."""
+        return self.scheme == "https"
+
+    @property
     def is_tunnelled(self) -> bool:
         """True when the proxy is asked for a tunnel, False when it is handed the request itself."""
         return bool(self.proxy_host) and self.scheme == "https"
 
     @property
-    def proxy_url(self) -> str | None:
-        """The proxy without its credentials."""
-        return f"http://{self.proxy_host}:{self.proxy_port}" if self.proxy_host else None
+    def tunnel_headers(self) -> dict[str, str]:
+        """What the proxy is told beside the name of the host."""
+        return {"Proxy-Authorization": self.proxy_auth} if self.proxy_auth else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A URL, taken apart for requests to it."""
+
+    route: Route
+    target: str
+    """What the request line asks for."""
+    host: str
+    """Value of `Host`."""
+    headers: Mapping[str, str]
+    """What a proxy wants with every request, where there is no tunnel."""
+
+
+def destination_of(url: str, network: Network) -> Destination:
+    """Say how `url` is asked for.
+
+    Raises:
+        ConfigError: the URL or the proxy cannot be used.
+    """
+    route = route_of(url, network)
+    parts = urlsplit(url)
+    host = _host_header(route)
+    path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+    if not route.proxy_host or route.is_tunnelled:
+        return Destination(route, path, host, {})
+    return Destination(route, f"{route.scheme}://{host}{path}", host, route.tunnel_headers)
 
 
 def route_of(url: str, network: Network) -> Route:
@@ -54,7 +95,7 @@ def route_of(url: str, network: Network) -> Route:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url!r} is not an http:// or https:// address", hint="check the endpoint")
-    direct = Route(parts.scheme, parts.hostname, _port(url))
+    direct = Route(parts.scheme, _ascii(parts.hostname), _port(url))
     proxy = _proxy_of(direct, network)
     if not proxy:
         return direct
@@ -87,6 +128,11 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
 
 
+def is_address(host: str) -> bool:
+    """Say whether a host is given by its address, so that no name has to be looked up."""
+    return _address(host) is not None
+
+
 def tls_context(network: Network) -> ssl.SSLContext:
     """Make the TLS settings: the system's authorities, `ca_file` beside them, HTTP/1.1.
 
@@ -106,13 +152,28 @@ def tls_context(network: Network) -> ssl.SSLContext:
     return context
 
 
+def _host_header(route: Route) -> str:
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    return host if route.port == _PORTS[route.scheme] else f"{host}:{route.port}"
+
+
 def _port(url: str) -> int:
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError as error:
         raise ConfigError(f"{url!r} has no usable port", hint="check the endpoint") from error
-    return port or (443 if parts.scheme == "https" else 80)
+    return port or _PORTS[parts.scheme]
+
+
+def _ascii(host: str) -> str:
+    """Return a host's name as the network knows it."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise ConfigError(f"{host!r} cannot be the name of a host", hint="check the endpoint") from error
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

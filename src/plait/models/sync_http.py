@@ -1,36 +1,33 @@
-"""The transport for threads: urllib3's connections, read as bytes come, stopped from any thread.
+"""The transport for threads: plain sockets, read as bytes come, stopped from any thread.
 
 Floor: 2. Owns: sockets of blocking requests and the few connections kept for the next; never: what the bytes mean.
 
-Every socket knows the deadline of the exchange it serves, so that a server that drips its headers is as late as one
-that says nothing. Stopping shuts the socket down, which wakes whatever waits on it.
+Every wait ends with the deadline of its exchange, so that a server that drips its headers is as late as one that
+says nothing. Stopping shuts the socket down, which wakes whatever waits on it.
 """
 
 from __future__ import annotations
 
-import http.client
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
-from urllib.parse import urlsplit
-
-from urllib3.connection import HTTPConnection, HTTPSConnection
+from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
-from plait.models.failures import At, failure_of, timeout_failure
+from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
+from plait.models.http1 import BrokenOff, NotHttp, ResponseParser, request_head
 from plait.models.pace import Pace
-from plait.models.routes import Route, route_of, tls_context
+from plait.models.routes import Destination, Route, destination_of, tls_context
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.models.unpack import unpacker
 
-_READ_BYTES: Final = 65_536
+_READ_BYTES: Final = 131_072
 _IDLE_MAX: Final = 32
-"""How many connections to one origin wait for their next request."""
+"""How many connections on one route wait for their next request."""
 
 
 class SyncTransport:
@@ -39,7 +36,8 @@ class SyncTransport:
     def __init__(self, network: Network | None = None) -> None:
         self._network = network or Network()
         self._lock = threading.Lock()
-        self._idle: dict[Route, list[tuple[_Connection, float]]] = {}
+        self._idle: dict[Route, list[tuple[socket.socket, float]]] = {}
+        self._destinations: dict[str, Destination] = {}
         self._tls: ssl.SSLContext | None = None
 
     def open(self, request: HttpRequest, limits: Timeouts, cancel: Cancel | None = None) -> SyncStream:
@@ -48,15 +46,16 @@ class SyncTransport:
         Raises:
             ProviderFailed: no answer came. Aborted: `cancel` was given. ConfigError: the URL cannot be used.
         """
-        route = route_of(request.url, self._network)
+        to = self._destination(request.url)
         exchange = _Exchange(request.url, Pace(limits), cancel)
         try:
             with exchange.explained("connect"):
-                connection = self._connected(route, exchange)
+                exchange.hold(self._take(to.route) or self._connect(to.route, exchange))
             with exchange.explained("headers"):
                 exchange.pace.wait_for_answer()
-                response = _ask(connection, route, request, exchange)
-            return SyncStream(response, exchange, lambda: self._keep(route, connection))
+                parser = ResponseParser(request.method)
+                body = _ask(request, to, exchange, parser)
+            return SyncStream(parser, body, exchange, lambda sock: self._keep(to.route, sock))
         except BaseException:
             exchange.close()
             raise
@@ -64,24 +63,18 @@ class SyncTransport:
     def close(self) -> None:
         """Close idle connections; streams that are open live on."""
         with self._lock:
-            waiting = [connection for kept in self._idle.values() for connection, _ in kept]
+            waiting = [sock for kept in self._idle.values() for sock, _ in kept]
             self._idle.clear()
-        for connection in waiting:
-            connection.close()
+        for sock in waiting:
+            sock.close()
 
-    def _connected(self, route: Route, exchange: _Exchange) -> _Connection:
-        connection = self._take(route) or self._make(route)
-        exchange.connection = connection
-        if connection.sock is None:
-            connection.exchange = exchange
-            connection.connect()
-            connection.exchange = None
-        assert isinstance(connection.sock, (_PacedSocket, _PacedTlsSocket))
-        exchange.hold(connection.sock)
-        connection.sock.pace = exchange.pace
-        return connection
+    def _destination(self, url: str) -> Destination:
+        known = self._destinations.get(url)
+        if known is None:
+            known = self._destinations[url] = destination_of(url, self._network)
+        return known
 
-    def _take(self, route: Route) -> _Connection | None:
+    def _take(self, route: Route) -> socket.socket | None:
         """Return a kept connection that is not known to be dead."""
         oldest = time.monotonic() - self._network.keep_alive_s
         while True:
@@ -89,54 +82,60 @@ class SyncTransport:
                 kept = self._idle.get(route)
                 if not kept:
                     return None
-                connection, since = kept.pop()
-            if since > oldest and connection.is_connected:
-                return connection
-            connection.close()
+                sock, since = kept.pop()
+            if since > oldest and _is_quiet(sock):
+                return sock
+            sock.close()
 
-    def _keep(self, route: Route, connection: _Connection) -> None:
+    def _keep(self, route: Route, sock: socket.socket) -> None:
         with self._lock:
             kept = self._idle.setdefault(route, [])
             if len(kept) < _IDLE_MAX:
-                kept.append((connection, time.monotonic()))
+                kept.append((sock, time.monotonic()))
                 return
-        connection.close()
+        sock.close()
 
-    def _make(self, route: Route) -> _Connection:
-        host, port = (route.proxy_host, route.proxy_port) if route.proxy_host else (route.host, route.port)
-        if route.scheme == "http":
-            return _PlainConnection(host, port)
-        connection = _TlsConnection(host, port, ssl_context=self._tls_context())
-        if route.is_tunnelled:
-            headers = {"Proxy-Authorization": route.proxy_auth} if route.proxy_auth else {}
-            connection.set_tunnel(route.host, route.port, headers)
-        return connection
+    def _connect(self, route: Route, exchange: _Exchange) -> socket.socket:
+        sock = _dial(*route.address, exchange)
+        if not route.is_tls:
+            return sock
+        try:
+            if route.is_tunnelled:
+                _tunnel(sock, route, exchange)
+            # Wrapping takes the descriptor away from `sock`; a second one stays for whoever stops the exchange.
+            exchange.hold_through_handshake(sock)
+            sock.settimeout(exchange.pace.left_s)
+            return self._tls_context().wrap_socket(sock, server_hostname=route.host)
+        except BaseException:
+            sock.close()
+            raise
 
     def _tls_context(self) -> ssl.SSLContext:
         with self._lock:
             if self._tls is None:
                 self._tls = tls_context(self._network)
-                self._tls.sslsocket_class = _PacedTlsSocket
             return self._tls
 
 
 class SyncStream:
     """An answer whose headers have come; see `plait.models.transport.Stream`."""
 
-    def __init__(self, response: http.client.HTTPResponse, exchange: _Exchange, keep: Callable[[], None]) -> None:
-        self.status: int = response.status
-        self.headers: Mapping[str, str] = _headers_of(response)
-        self._response = response
+    def __init__(
+        self, parser: ResponseParser, body: bytes, exchange: _Exchange, keep: Callable[[socket.socket], None]
+    ) -> None:
+        head = parser.head
+        assert head is not None
+        self.status: int = head.status
+        self.headers: Mapping[str, str] = head.headers
+        self._parser = parser
+        self._first = body
         self._exchange = exchange
         self._keep = keep
-        self._unpack = unpacker(self.headers.get("content-encoding", ""), exchange.url)
-        self._is_over = False
+        self._unpack = unpacker(head.headers.get("content-encoding", ""), exchange.url)
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
-        while not self._is_over:
-            data = self._read()
-            if not data:
-                return
+        while data := self._read():
             if self._unpack is None:
                 yield data
             else:
@@ -144,8 +143,6 @@ class SyncStream:
 
     def finish(self) -> None:
         """Wait a moment for the end of the body, so that the connection can be used again."""
-        if self._is_over:
-            return
         self._exchange.pace.drain()
         with suppress(ProviderFailed, Aborted):
             while self._read(is_draining=True):
@@ -158,17 +155,18 @@ class SyncStream:
 
     def close(self) -> None:
         """Let go of the connection; may be called twice."""
-        self._is_over = True
-        self._response.close()
-        self._exchange.close()
+        if not self._is_closed:
+            self._is_closed = True
+            self._exchange.close()
 
     def _read(self, *, is_draining: bool = False) -> bytes:
+        """Return what has come of the body, waiting for it; nothing at its end."""
+        if self._is_closed:
+            return b""
+        data, self._first = self._first, b""
         with self._exchange.explained("stream"):
-            data = self._response.read1(_READ_BYTES)
-            if not data and self._response.length:
-                raise http.client.IncompleteRead(b"", self._response.length)
-            if self._exchange.is_aborted:
-                raise Aborted
+            while not data and not self._parser.is_over:
+                data = _receive(self._exchange, self._parser)
         if not data:
             self._give_back()
         elif not is_draining:
@@ -176,14 +174,12 @@ class SyncStream:
         return data
 
     def _give_back(self) -> None:
-        self._is_over = True
-        connection = self._exchange.connection
-        can_be_used_again = connection is not None and connection.sock is not None and not self._response.will_close
-        if can_be_used_again and self._exchange.let_go():
-            self._exchange.connection = None
-            self._keep()
-        else:
+        sock = self._exchange.let_go() if self._parser.can_follow else None
+        if sock is None:
             self.close()
+        else:
+            self._is_closed = True
+            self._keep(sock)
 
 
 class _Exchange:
@@ -192,19 +188,29 @@ class _Exchange:
     def __init__(self, url: str, pace: Pace, cancel: Cancel | None) -> None:
         self.url = url
         self.pace = pace
-        self.connection: _Connection | None = None
         self.is_aborted = False
         self._lock = threading.RLock()  # a signal handler may abort while this thread holds it
         self._sock: socket.socket | None = None
         self._spare: socket.socket | None = None
         self._undo = cancel.on_cancel(self.abort) if cancel is not None else _nothing
 
+    @property
+    def sock(self) -> socket.socket:
+        """The socket of the exchange, ready to wait until its deadline.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        assert self._sock is not None
+        self._sock.settimeout(self.pace.left_s)
+        return self._sock
+
     def explained(self, at: At) -> _Explained:
         """Turn what goes wrong inside into `ProviderFailed` or `Aborted`."""
         return _Explained(self, at)
 
     def hold(self, sock: socket.socket) -> None:
-        """Make `sock` the one that `abort` shuts down."""
+        """Make `sock` the one that is used, and that `abort` shuts down."""
         with self._lock:
             self._sock = sock
             self._drop_spare()
@@ -212,9 +218,9 @@ class _Exchange:
                 raise Aborted
 
     def hold_through_handshake(self, sock: socket.socket) -> None:
-        """The same for a socket that is about to be wrapped in TLS, which takes its descriptor away."""
-        self._spare = sock.dup()
-        self._sock = self._spare
+        """The same for a socket whose descriptor will be taken away by TLS."""
+        with self._lock:
+            self._spare = self._sock = sock.dup()
 
     def abort(self) -> None:
         """Stop now; any thread, any number of times."""
@@ -225,19 +231,23 @@ class _Exchange:
                 with suppress(OSError):
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
-    def let_go(self) -> bool:
-        """End the exchange and leave the connection whole; False when it was stopped before."""
+    def let_go(self) -> socket.socket | None:
+        """End the exchange and return its connection whole, None when it was stopped before."""
         self._undo()
         with self._lock:
-            self._sock = None
-            self._drop_spare()
-            return not self.is_aborted
+            if self.is_aborted:
+                return None
+            sock, self._sock = self._sock, None
+            return sock
 
     def close(self) -> None:
         """End the exchange and its connection."""
-        self.let_go()
-        if self.connection is not None:
-            self.connection.close()
+        self._undo()
+        with self._lock:
+            sock, self._sock = self._sock, None
+            self._drop_spare()
+        if sock is not None:
+            sock.close()
 
     def _drop_spare(self) -> None:
         if self._spare is not None:
@@ -258,87 +268,27 @@ class _Explained:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, (Aborted, ProviderFailed)):
-            return
-        if not isinstance(error, (OSError, http.client.HTTPException, ValueError)):
-            return
         exchange = self._exchange
-        if exchange.is_aborted:
+        if exchange.is_aborted and (error is None or isinstance(error, (OSError, BrokenOff, NotHttp))):
             raise Aborted from None
         if isinstance(error, TimeoutError):
             raise timeout_failure(exchange.pace, exchange.url, self._at) from error
-        raise failure_of(error, exchange.url, self._at) from error
+        if isinstance(error, (OSError, BrokenOff, NotHttp, ProxyRefused, ValueError)):
+            raise failure_of(error, exchange.url, self._at) from error
 
 
-class _PacedSocket(socket.socket):
-    """A socket whose reads end with its exchange's deadline."""
-
-    pace: Pace | None = None
-
-    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        if self.pace is not None:
-            self.settimeout(self.pace.left_s)
-        return super().recv_into(buffer, nbytes, flags)
-
-
-class _PacedTlsSocket(ssl.SSLSocket):
-    """The same over TLS."""
-
-    pace: Pace | None = None
-
-    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
-        if self.pace is not None:
-            self.settimeout(self.pace.left_s)
-        return super().recv_into(buffer, nbytes, flags)
-
-
-class _Response(http.client.HTTPResponse):
-    """Reads over informational responses, of which the standard library knows only 100."""
-
-    def begin(self) -> None:
-        super().begin()
-        while 100 < self.status < 200 and self.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
-            self.headers = self.msg = None  # type: ignore[assignment]
-            super().begin()
-
-
-class _Dials(HTTPConnection):
-    """Opens its sockets within an exchange, so that its deadline and its abort hold there too."""
-
-    response_class = _Response
-    exchange: _Exchange | None = None
-
-    def _new_conn(self) -> socket.socket:
-        assert self.exchange is not None
-        return _dial(self.host, self.port, self.exchange, is_tls=isinstance(self, HTTPSConnection))
-
-
-class _PlainConnection(_Dials):
-    pass
-
-
-class _TlsConnection(_Dials, HTTPSConnection):
-    pass
-
-
-_Connection = _PlainConnection | _TlsConnection
-
-
-def _dial(host: str, port: int, exchange: _Exchange, *, is_tls: bool) -> socket.socket:
+def _dial(host: str, port: int, exchange: _Exchange) -> socket.socket:
     """Connect to the first address that answers; one that is dead costs only its share of the time."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     problem: OSError | None = None
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        sock = _PacedSocket(family, kind, protocol)
+        sock = socket.socket(family, kind, protocol)
         try:
             exchange.hold(sock)
             left_s = exchange.pace.left_s
             sock.settimeout(left_s and left_s / (len(addresses) - number))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.settimeout(exchange.pace.left_s)
-            if is_tls:
-                exchange.hold_through_handshake(sock)
             return sock
         except OSError as error:
             sock.close()
@@ -349,41 +299,63 @@ def _dial(host: str, port: int, exchange: _Exchange, *, is_tls: bool) -> socket.
     raise problem or OSError(f"{host} has no address")
 
 
-def _ask(connection: _Connection, route: Route, request: HttpRequest, exchange: _Exchange) -> http.client.HTTPResponse:
-    """Send the request and read the head of its answer."""
-    headers = dict(request.headers)
-    if request.parts:
-        headers["Content-Length"] = str(request.size_bytes)
-    target = _target(request.url, route, headers)
-    connection.timeout = exchange.pace.left_s
+def _tunnel(sock: socket.socket, route: Route, exchange: _Exchange) -> None:
+    """Ask a proxy for a connection to the host."""
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    name = f"{host}:{route.port}"
+    sock.sendall(request_head("CONNECT", name, name, route.tunnel_headers, None))
+    parser = ResponseParser("CONNECT")
+    while parser.head is None:
+        _receive(exchange, parser)
+    if parser.head.status != 200:
+        raise ProxyRefused(f"status {parser.head.status}")
+
+
+def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, parser: ResponseParser) -> bytes:
+    """Send the request and read up to the end of the answer's head; return what came of the body with it."""
+    size_bytes = request.size_bytes if request.parts else None
+    head = request_head(request.method, to.target, to.host, {**request.headers, **to.headers}, size_bytes)
+    # A server that refuses a request early says why before it closes: so what cannot be sent is no failure yet.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        _send(exchange.sock, (head, *request.parts))
+    body = b""
+    while parser.head is None:
+        body = _receive(exchange, parser)
+    return body
+
+
+def _send(sock: socket.socket, parts: Sequence[bytes]) -> None:
+    if isinstance(sock, ssl.SSLSocket):
+        sock.sendall(b"".join(parts))
+        return
+    sent = sock.sendmsg(parts)
+    if sent < sum(map(len, parts)):
+        sock.sendall(memoryview(b"".join(parts))[sent:])
+
+
+def _receive(exchange: _Exchange, parser: ResponseParser) -> bytes:
+    """Wait for bytes and return what they hold of the body."""
+    data = exchange.sock.recv(_READ_BYTES)
+    if data:
+        return parser.feed(data)
+    if exchange.is_aborted:
+        raise Aborted
+    parser.end()
+    return b""
+
+
+def _is_quiet(sock: socket.socket) -> bool:
+    """Say whether an idle connection has nothing to tell: neither its end nor bytes nobody asked for."""
     try:
-        connection.request(
-            request.method, target, iter(request.parts) if request.parts else None, headers, preload_content=False
-        )
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # a server that refuses a request early says why before it closes
-    # Not urllib3's own response: its layers cost more than all of the stream's decoding.
-    return http.client.HTTPConnection.getresponse(connection)
-
-
-def _target(url: str, route: Route, headers: dict[str, str]) -> str:
-    """Return what the request line asks for; a proxy without a tunnel wants the whole URL."""
-    parts = urlsplit(url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not route.proxy_host or route.is_tunnelled:
-        return path
-    if route.proxy_auth:
-        headers["Proxy-Authorization"] = route.proxy_auth
-    headers["Host"] = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{headers['Host']}{path}"
-
-
-def _headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in response.getheaders():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
+        sock.settimeout(0)
+        if isinstance(sock, ssl.SSLSocket) and sock.pending():
+            return False
+        socket.socket.recv(sock, 1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _nothing() -> None:

@@ -1,0 +1,177 @@
+"""Noticing that a turn gets nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from plait.core.messages import Message, StopReason, ToolCall, ToolResult, assistant, user
+from plait.kernel.effects import End, Plan
+from plait.kernel.guards import repeats
+from plait.kernel.rules import Guards, Rules
+from tests.helpers.worlds import World, call, said
+
+
+def rounds(pattern: str) -> list[Message]:
+    """Make a history of rounds: one letter is one kind of call with one kind of result; `|` is a message between."""
+    history: list[Message] = [user("task")]
+    for number, letter in enumerate(pattern):
+        if letter == "|":
+            history.append(user("something new"))
+        elif letter == "!":
+            history.append(user("you repeat yourself", mark="guard"))
+        else:
+            history += [
+                assistant(calls=[ToolCall(f"c{number}", "look", letter)]),
+                Message("tool", (ToolResult(f"c{number}", letter),)),
+            ]
+    return history
+
+
+@pytest.mark.parametrize(
+    "pattern, count",
+    [
+        ("", 0),
+        ("A", 0),
+        ("AB", 0),
+        ("AA", 2),
+        ("BAAA", 3),
+        ("ABAB", 2),
+        ("ABABA", 2),
+        ("ABABABAB", 4),
+        ("ABCABCABC", 3),
+        ("ABCDABCD", 0),
+        ("AA|", 0),
+        ("AA|A", 0),
+        ("AA|AA", 2),
+        ("AAAA!", 4),
+        ("AAAA!A", 5),
+        ("AAB", 0),
+    ],
+)
+def test_repetition_is_counted_alone_in_twos_and_in_threes(pattern: str, count: int) -> None:
+    """The trailing rounds that repeat are counted; something new from outside ends the count, our own words do not."""
+    assert count == repeats(rounds(pattern))
+
+
+def test_only_this_turn_counts() -> None:
+    """Rounds of an earlier turn are not held against this one."""
+    assert 2 == repeats(rounds("AAAA"), begin=5)
+
+
+def test_another_result_is_no_repetition() -> None:
+    """The same call with another result, or another status, is progress."""
+    history = rounds("AAA")
+    history[-1] = Message("tool", (ToolResult("c2", "A", status="error"),))
+
+    assert 0 == repeats(history)
+
+
+def same(state: object, ask: object) -> object:
+    """A model that makes the same call for ever."""
+    return said(call("look", f"c{state.steps}"))  # type: ignore[attr-defined]
+
+
+def stubborn(**more: object) -> World:
+    """A world whose calls always bring the same."""
+    results = {f"c{number}": "nothing" for number in range(100)}
+    return World(same, results=results, rules=Rules(max_steps=50, **more))  # type: ignore[arg-type]
+
+
+def test_a_model_that_repeats_itself_is_told_and_stopped() -> None:
+    """After four equal rounds it is told, after eight the turn ends; the history stays valid."""
+    world = stubborn()
+
+    end = world.run()
+
+    assert ("loop_guard", "the same tool calls gave the same results 8 times") == (end.reason, end.detail)
+    assert 8 == len(world.thinks)
+    told = [message for message in world.state.history if message.marked("guard")]
+    assert ["The last 4 rounds"] == [message.content[:17] for message in told]
+
+
+def test_ping_pong_is_noticed() -> None:
+    """Two calls in turns are as good as one."""
+    world = World(
+        lambda state, _: said(call("look", f"c{state.steps}", f'{{"n":{state.steps % 2}}}')),
+        results={f"c{number}": str(number % 2) for number in range(100)},
+        rules=Rules(max_steps=50),
+    )
+
+    assert "loop_guard" == world.run().reason
+    assert 16 == len(world.thinks)
+
+
+def test_patience_is_set_by_the_rules() -> None:
+    """How often it is told, and when it is stopped, is data."""
+    world = stubborn(guards=Guards(repeats_told=2, repeats_max=5))
+
+    world.run()
+
+    assert 5 == len(world.thinks)
+    assert 2 == world.state.nudges
+
+
+def test_warnings_have_a_limit() -> None:
+    """A model that ignores every warning is stopped at the next concern."""
+    world = stubborn(guards=Guards(repeats_told=2, repeats_max=100, nudges_max=1))
+
+    assert End("loop_guard", detail="the model keeps repeating itself") == world.run()
+    assert 4 == len(world.thinks)
+
+
+def test_an_empty_answer_is_not_the_end() -> None:
+    """A model that says nothing is told so, and is stopped when it goes on saying nothing."""
+    once = World([said("  "), said("done")])
+    always = World(lambda *_: said(""))
+
+    assert End("completed", "done") == once.run()
+    assert End("loop_guard", "", detail="the model gave empty answers") == always.run()
+    assert 4 == len(always.thinks)
+
+
+def test_a_cut_answer_goes_on() -> None:
+    """An answer cut by the output limit goes on in the next one, and the reply is both together."""
+    world = World([said("Once upon ", "length"), said("a time ", "length"), said("it ended.")])
+
+    assert End("completed", "Once upon a time it ended.") == world.run()
+    assert 2 == world.state.nudges
+
+
+def test_an_answer_cut_again_and_again_is_truncated() -> None:
+    """When it never ends, what there is is the reply and the reason says that it was cut."""
+    end = World(lambda state, _: said(f"{state.steps}", "length")).run()
+
+    assert ("truncated", "0123") == (end.reason, end.reply)
+
+
+@pytest.mark.parametrize("text", ["", "half an ans"])
+def test_a_filtered_answer_ends_the_turn(text: str) -> None:
+    """A content filter's cut is surfaced with what there is, not argued with."""
+    stop: StopReason = "content_filter"
+    end = World([said(text, stop)]).run()
+
+    assert ("content_filter", text) == (end.reason, end.reply)
+
+
+def test_a_reply_is_only_what_belongs_together() -> None:
+    """Answers before a hook's message, before calls, or of an earlier turn are not part of the reply."""
+    world = World(
+        [said("one"), said(call("look", "a")), said("two"), said("", "length"), said("three")],
+        plans={(1, "final"): Plan(inject=(user("and?", mark="hook"),))},
+    )
+    world.run()
+
+    assert ["one", "", "two"] == [m.content for m in world.state.history if m.role == "assistant"]
+    assert End("completed", "three") == world.run(user("next"))
+
+
+def test_a_warning_is_not_given_twice() -> None:
+    """A process that dies between the warning and the request is followed by one that only asks."""
+    world = stubborn()
+    trace = world.turn(user("task"))
+    cut = next(i for i, fact in enumerate(trace.facts) if getattr(fact, "message", user("")).marked("guard"))
+    world.facts = list(trace.facts[: cut + 1])
+
+    world.turn(resume=True)
+
+    assert 1 == world.state.nudges

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES_MAX: Final = 65_536
-_CHUNK_LINE_BYTES_MAX: Final = 8_192
-_TRAILER_BYTES_MAX: Final = 65_536
+_LINE_BYTES_MAX: Final = 8_192
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: .*)?")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
-_CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{1,15}")
+_CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -186,15 +185,20 @@ class ResponseParser:
         at = 0
         while not self.is_over:
             if self._left:
-                piece = data[at : at + self._left]
-                body.append(piece)
-                at += len(piece)
-                self._left -= len(piece)
+                stop = at + self._left
+                body.append(data[at:stop])
+                self._left = max(0, stop - len(data))
                 if self._left:
+                    at = len(data)
                     break
+                at = stop
                 self._awaits_line_end = True
-            end = self._line_end(data, at)
-            if end < 0:
+            if self._awaits_line_end and data.startswith(b"\r\n", at):
+                self._awaits_line_end = False
+                at += 2
+            end = data.find(b"\n", at)
+            if end < 0 or end - at > _LINE_BYTES_MAX:
+                self._check_open_line(len(data) - at)
                 break
             self._take_line(data[at:end].removesuffix(b"\r"))
             at = end + 1
@@ -203,12 +207,9 @@ class ResponseParser:
             self.can_follow = False
         return body[0] if len(body) == 1 else b"".join(body)
 
-    def _line_end(self, data: bytes, at: int) -> int:
-        end = data.find(b"\n", at)
-        limit = _TRAILER_BYTES_MAX if self._has_ended_chunks else _CHUNK_LINE_BYTES_MAX
-        if (end if end >= 0 else len(data)) - at > limit:
+    def _check_open_line(self, size_bytes: int) -> None:
+        if size_bytes > _LINE_BYTES_MAX:
             raise NotHttp("a line between two chunks does not end")
-        return end
 
     def _take_line(self, line: bytes) -> None:
         if self._awaits_line_end:
@@ -218,10 +219,10 @@ class ResponseParser:
         elif self._has_ended_chunks:
             self.is_over = not line  # trailers say nothing that a model API's client needs
         else:
-            size = line.partition(b";")[0].strip()
-            if not _CHUNK_SIZE.fullmatch(size):
+            size = _CHUNK_SIZE.fullmatch(line)
+            if size is None:
                 raise NotHttp(f"the size of a chunk is {line[:24]!r}")
-            self._left = int(size, 16)
+            self._left = int(size[1], 16)
             self._has_ended_chunks = self._left == 0
 
 

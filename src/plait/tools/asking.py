@@ -16,7 +16,10 @@ from plait.tools.answer import Answer, failure
 AskUser = Callable[[str, list[str]], str]
 """Puts a question and its options (none for a free question) to somebody and returns what they said."""
 
-NOT_INTERACTIVE = "user interaction is disabled (--non-interactive)"
+
+def nobody(question: str, options: list[str]) -> str:
+    """Be the handler of a session without a user: a question put to it has failed."""
+    raise EOFError(question, options)
 
 
 def ask(question: str, options: object, handler: AskUser | None, stream: TextIO | None) -> Answer:
@@ -28,6 +31,8 @@ def ask(question: str, options: object, handler: AskUser | None, stream: TextIO 
     """
     if not question.strip():
         raise Refusal("INVALID_INPUT", "the question is empty", hint="ask something")
+    if handler is nobody:
+        return failure("user interaction is disabled (--non-interactive)")
     choices = read_options(options)
     try:
         said = ask_terminal(question, choices, stream) if handler is None else str(handler(question, choices))

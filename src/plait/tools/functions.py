@@ -44,20 +44,36 @@ class LibraryFunctions:
         return as_answer(self._current().read_file(path, offset, limit))
 
     @_specified(definitions.WRITE_FILE)
-    def t_write(self, path: str, content: str, expected_sha256: str | None = None) -> Answer:
-        return as_answer(self._current().write_file(path, content, expected_sha256))
+    def t_write(
+        self, path: str, content: str, expected_sha256: str | None = None, *, call: ToolContext | None = None
+    ) -> Answer:
+        return as_answer(self._current().write_file(path, content, expected_sha256, call=call))
 
     @_specified(definitions.STR_REPLACE)
     def t_update(
-        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+        self,
+        path: str,
+        old: str,
+        new: str,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Answer:
-        return as_answer(self._current().str_replace(path, old, new, replace_all, expected_sha256))
+        return as_answer(self._current().str_replace(path, old, new, replace_all, expected_sha256, call=call))
 
     def t_edit_file(
-        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+        self,
+        path: str,
+        old: str,
+        new: str,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Answer:
         """Replace text that occurs once in a file, or every occurrence; an ambiguous snippet is refused."""
-        return as_answer(self._current().edit_file(path, old, new, replace_all, expected_sha256))
+        return as_answer(self._current().edit_file(path, old, new, replace_all, expected_sha256, call=call))
 
     @_specified(definitions.EXEC_SHELL)
     def t_run(self, command: str, timeout_s: float | None = None, call: ToolContext | None = None) -> Answer:
@@ -68,8 +84,8 @@ class LibraryFunctions:
         return as_answer(self._current().list_dir(path))
 
     @_specified(definitions.GLOB)
-    def t_glob(self, pattern: str, path: str = ".") -> Answer:
-        return as_answer(self._current().glob(pattern, path))
+    def t_glob(self, pattern: str, path: str = ".", *, call: ToolContext | None = None) -> Answer:
+        return as_answer(self._current().glob(pattern, path, call))
 
     @_specified(definitions.SEARCH_FILES)
     def t_search(
@@ -82,6 +98,7 @@ class LibraryFunctions:
         context: int = 0,
         ignore_case: bool = False,
         max_results: int | None = None,
+        call: ToolContext | None = None,
     ) -> Answer:
         box = self._current()
         return as_answer(
@@ -93,6 +110,7 @@ class LibraryFunctions:
                 context=context,
                 ignore_case=ignore_case,
                 max_results=max_results,
+                call=call,
             )
         )
 

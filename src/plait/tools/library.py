@@ -111,20 +111,14 @@ class Library:
         name = name_of(entry)
         route = table.get(name) or _default_route(name)
         target, names = route.get("python_function"), route.get("param_map")
+        found = self.functions.get(target) if isinstance(target, str) else target
         definition = _BY_FUNCTION.get(target) if isinstance(target, str) else None
-        function = self._function(target, own)
-        return tool_from_entry(
-            entry,
-            function or _missing(name, target),
-            names if isinstance(names, Mapping) else {},
-            definition if function is not None else None,
-        )
-
-    def _function(self, target: object, own: LibraryFunctions) -> Function | None:
-        if not isinstance(target, str):
-            return target if callable(target) else None
-        found = self.functions.get(target)
-        return getattr(own, target) if found is not None and found == getattr(self.own, target, None) else found
+        if isinstance(target, str) and found is not None and found == getattr(self.own, target, None):
+            found = getattr(own, target)
+        elif definition is not None:
+            definition = replace(definition, is_parallel_safe=False)  # a program's own function in its place
+        fn = found if callable(found) else _missing(name, target)
+        return tool_from_entry(entry, fn, names if isinstance(names, Mapping) else {}, definition)
 
 
 def default_tool_spec() -> tuple[Schemas, DispatchTable]:

@@ -6,6 +6,7 @@ Floor: 3. Owns: what the command is given and how its end is told; never: proces
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class Shell:
     spill: Spill
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Carried by everything that is started here, so that it can be found again at the end of the session."""
+    has_run: threading.Event = field(default_factory=threading.Event)
+    """Set once something was started."""
 
     def exec_shell(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its two streams are one. A failing command is an answer, not a failure."""
@@ -79,7 +82,8 @@ class Shell:
 
     def close(self, grace_s: float = 0.5) -> None:
         """End what commands have left running in the background."""
-        stop_marked(self.mark, grace_s)
+        if self.has_run.is_set():
+            stop_marked(self.mark, grace_s)
 
     def _limit_s(self, timeout_s: float | None) -> float:
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
@@ -93,6 +97,7 @@ class Shell:
 
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
         cancel: Cancel | None = None if context is None else context.cancel
+        self.has_run.set()
         options, output = self.options, self.options.output
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
         base = os.environ if options.environment is None else options.environment

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TextIO
 
 from plait.core.errors import Refusal
@@ -93,6 +93,8 @@ class Toolbox:
             self._spill,
         )
         self.files = FileTools(self._places, self.locks, chars_max)
+        self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
+        self._allowed_calls: set[str] = set()
         self.finding = Finding(self._places, self._spill, chars_max)
 
     def tools(self) -> list[Tool]:
@@ -118,12 +120,21 @@ class Toolbox:
         except (Refusal, JsonInvalid):
             return "inside"
 
-    def close(self) -> None:
+    def allow_outside(self, call_id: str) -> None:
+        """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
+        self._allowed_calls.add(call_id)
+
+    def close(self, *, keep_jobs: bool = False) -> None:
         """End what commands left running, remove output that was kept only for the session, let go of the root."""
-        self.shell.close()
+        if not keep_jobs:
+            self.shell.close()
         if self._owns_spill:
             self._spill.close()
         self._places.close()
+
+    def _writer(self, call: ToolContext | None) -> FileTools:
+        is_allowed = call is not None and call.call_id in self._allowed_calls
+        return self._files_anywhere if is_allowed else self.files
 
     @answering
     def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Reply:
@@ -131,23 +142,39 @@ class Toolbox:
         return self.files.read_file(path, offset, limit)
 
     @answering
-    def write_file(self, path: str, content: str, expected_sha256: str | None = None) -> Reply:
+    def write_file(
+        self, path: str, content: str, expected_sha256: str | None = None, *, call: ToolContext | None = None
+    ) -> Reply:
         """Make `content` the whole content of a file."""
-        return self.files.write_file(path, content, expected_sha256)
+        return self._writer(call).write_file(path, content, expected_sha256)
 
     @answering
     def str_replace(
-        self, path: str, old_str: str, new_str: str, replace_all: bool = False, expected_sha256: str | None = None
+        self,
+        path: str,
+        old_str: str,
+        new_str: str,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Reply:
         """Replace the first occurrence of a snippet, or every one."""
-        return self.files.str_replace(path, old_str, new_str, replace_all, expected_sha256)
+        return self._writer(call).str_replace(path, old_str, new_str, replace_all, expected_sha256)
 
     @answering
     def edit_file(
-        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+        self,
+        path: str,
+        old: str,
+        new: str,
+        replace_all: bool = False,
+        expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Reply:
         """Replace a snippet that occurs once, or every occurrence."""
-        return self.files.edit_file(path, old, new, replace_all, expected_sha256)
+        return self._writer(call).edit_file(path, old, new, replace_all, expected_sha256)
 
     @answering
     def list_dir(self, path: str = ".") -> Reply:

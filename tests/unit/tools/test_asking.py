@@ -7,7 +7,7 @@ import io
 import pytest
 
 from plait.core.errors import Refusal
-from plait.tools.asking import ask, read_options
+from plait.tools.asking import ask, nobody, read_options
 
 
 def test_e18_a_handler_answers_and_a_number_means_the_option() -> None:
@@ -44,6 +44,12 @@ def test_the_end_of_input_is_an_empty_answer_or_a_failure(monkeypatch: pytest.Mo
     text, data = ask("Which?", ["a"], None, io.StringIO())
     assert text.startswith("ERROR: Nobody answered")
     assert data["ok"] is False
+
+
+def test_a_session_without_a_user_says_so() -> None:
+    """Where nobody may be asked, every question fails with that."""
+    text, data = ask("Which?", ["a"], nobody, None)
+    assert ("ERROR: user interaction is disabled (--non-interactive)", False) == (text, data["ok"])
 
 
 def test_an_empty_question_is_refused() -> None:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from plait.core.messages import ToolResult
-from plait.tools.answer import Answer, Reply, as_answer
+from plait.tools.answer import Reply, as_answer
 from plait.tools.toolbox import Toolbox
 
 from .conftest import MakeToolbox
-
-
-def done(reply: Reply) -> Answer:
-    """Return an answer that is no failure."""
-    assert not isinstance(reply, ToolResult), reply.content
-    return reply
-
-
-def refusal(reply: Reply) -> ToolResult:
-    """Return a reply that is a refusal, after the checks that hold for each of them."""
-    assert isinstance(reply, ToolResult), reply
-    assert reply.is_error
-    assert reply.data is not None
-    assert reply.data["ok"] is False
-    assert reply.data["error"]
-    assert reply.content.startswith("ERROR: ")
-    json.dumps(reply.data)
-    return reply
+from .replies import done, refusal
 
 
 def sha256(data: bytes) -> str:

@@ -10,15 +10,10 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolResult
 from plait.kernel.tools import ToolContext
-from plait.tools.answer import Reply
 from plait.tools.toolbox import Toolbox
 
 from .conftest import MakeToolbox
-
-
-def text_of(reply: Reply) -> str:
-    """Return what a model reads."""
-    return reply.content if isinstance(reply, ToolResult) else reply[0]
+from .replies import text_of
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolCall, ToolResult
-from plait.tools.toolbox import Toolbox
+from plait.kernel.tools import ToolContext
+from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 from .conftest import MakeToolbox
-
-
-def code_of(reply: object) -> str:
-    """Return the code of a refusal, or `ok`."""
-    return str((reply.data or {})["code"]) if isinstance(reply, ToolResult) else "ok"
+from .replies import code_of
 
 
 @pytest.mark.parametrize(
@@ -93,6 +91,29 @@ def test_an_approver_can_ask_where_a_call_leads(make: MakeToolbox, root: Path, h
     assert "secret" == leads("read_file", path="~/.ssh/id")
     assert ("inside", "inside") == (leads("exec_shell", command="ls /"), leads("other", path="/etc"))
     assert "inside" == box.leads(ToolCall("1", "write_file", "{"))
+
+
+def test_a_yes_to_one_call_is_for_that_call_only(make: MakeToolbox, root: Path, home: Path) -> None:
+    """A call that was allowed writes outside, no other does, and not even that one at a secret place."""
+    box = make(policy="cli")
+    allowed, other = (ToolContext(name, "key", Cancel()) for name in ("allowed", "other"))
+    box.allow_outside("allowed")
+    path = str(root.parent / "out.txt")
+    assert "FORBIDDEN" == code_of(box.write_file(path, "x", call=other))
+    assert "ok" == code_of(box.write_file(path, "x", call=allowed))
+    assert "FORBIDDEN" == code_of(box.str_replace(path, "x", "y", call=other))
+    assert "ok" == code_of(box.edit_file(path, "x", "y", call=allowed))
+    assert "FORBIDDEN" == code_of(box.write_file("~/.ssh/id", "x", call=allowed))
+
+
+def test_a_workspace_inside_a_secret_place_is_open(root: Path) -> None:
+    """Whoever works in a place that tools do not touch otherwise has chosen it; the rest of it stays closed."""
+    (root / "sub").mkdir()
+    (root / "other.txt").write_text("x")
+    box = Toolbox(root / "sub", ToolboxOptions(policy="read_outside", own_places=(str(root),)))
+    assert "ok" == code_of(box.write_file("a.txt", "x"))
+    assert "FORBIDDEN" == code_of(box.read_file("../other.txt"))
+    box.close()
 
 
 def test_a_workspace_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -14,16 +14,11 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolResult
 from plait.kernel.tools import ToolContext
-from plait.tools.answer import Answer, Reply
+from plait.tools.answer import Reply
 from plait.tools.toolbox import Toolbox
 
 from .conftest import MakeToolbox
-
-
-def done(reply: Reply) -> Answer:
-    """Return an answer that is no refusal."""
-    assert not isinstance(reply, ToolResult), reply.content
-    return reply
+from .replies import done
 
 
 def is_alive(pid: int) -> bool:

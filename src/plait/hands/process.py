@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -16,6 +18,8 @@ from plait.hands.command import Command, Finished, RunOptions
 
 if TYPE_CHECKING:
     from plait.hands.running import Running
+
+_LOOK_UP_S: Final = 0.1
 
 
 def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> Finished:
@@ -60,40 +64,55 @@ def _run_beside(running: Running, stop: Cancel) -> Finished:
     Here it strikes a wait: the tree is stopped, the thread ends, and only then is it raised.
     """
     box = _Box(running)
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(box.fill,), name="plait-command")
+    thread = threading.Thread(
+        target=contextvars.copy_context().run, args=(box.fill,), name="plait-command", daemon=True
+    )
     try:
         thread.start()
-        thread.join()
+        box.wait()
     except BaseException:
         stop.cancel("interrupted")
-        _join(thread)
+        while thread.ident is not None and not box.is_filled:  # without an id it has not begun, and starts nothing now
+            try:
+                box.wait()
+            except KeyboardInterrupt:
+                continue  # it is being stopped already; what the first one asked for is raised when that is done
         raise
     return box.take()
 
 
-def _join(thread: threading.Thread) -> None:
-    while thread.is_alive():
-        try:
-            thread.join()
-        except KeyboardInterrupt:
-            continue  # it is being stopped already; what the first one asked for is raised when that is done
-
-
 class _Box:
-    """Carries what a function returned or raised from one thread to another."""
+    """Carries what a run returned or raised from one thread to another.
+
+    The waiting side may be interrupted at any bytecode, so it holds no lock and believes only a flag; `Thread.join`
+    would take a thread for ended when an interrupt strikes it.
+    """
 
     def __init__(self, running: Running) -> None:
         self._running = running
         self._result: Finished | None = None
         self._error: BaseException | None = None
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self.is_filled = False
 
     def fill(self) -> None:
+        """Run, in the thread that does nothing else."""
         try:
             self._result = self._running.run()
         except BaseException as error:  # boundary: raised again in the thread that asked
             self._error = error
+        finally:
+            self.is_filled = True
+            self._bell.put(None)
+
+    def wait(self) -> None:
+        """Wait until it is filled, in short waits: not every interrupt wakes one that waits on."""
+        while not self.is_filled:
+            with suppress(Empty):
+                self._bell.get(timeout=_LOOK_UP_S)
 
     def take(self) -> Finished:
+        """Return or raise what came of it."""
         if self._error is not None:
             raise self._error
         assert self._result is not None

@@ -76,5 +76,5 @@ def until_whole_character(data: bytes) -> bytes:
 
 def from_whole_character(data: bytes) -> bytes:
     """Drop what a cut has left of a character at the start of UTF-8 bytes."""
-    skip = next((at for at in range(min(4, len(data))) if data[at] & 0xC0 != 0x80), 0)
+    skip = next((at for at in range(min(4, len(data))) if data[at] & 0xC0 != 0x80), 0 if len(data) > 3 else len(data))
     return data[skip:]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from plait.wire.decode import decode_body, describe_answer, parse_cut
+from plait.wire.classify import classify as classify_error
+from plait.wire.decode import decode_body, describe_answer, describe_failure, parse_cut
 from plait.wire.profile import ThinkMode, WireName, WireProfile
 
 
@@ -38,6 +40,25 @@ def decode(file: str, wire_name: WireName, headers: Sequence[str], think: ThinkM
     profile = WireProfile(wire=wire_name, think=think)
     answer = decode_body(body, profile, cuts=cuts, headers=parse_headers(headers))
     click.echo(json.dumps(describe_answer(answer, with_replay=echo)))
+
+
+@wire.command()
+@click.argument("file")
+@click.option("--status", type=click.IntRange(100, 999), required=True, help="HTTP status of the answer.")
+@click.option("--header", "headers", multiple=True, metavar="'K: V'", help="A header of the answer.")
+@click.option("--prompt-tokens", type=click.IntRange(0), help="Size of the request in tokens, where it is known.")
+@click.option("--window", type=click.IntRange(0), help="Window of the model in tokens, where it is known.")
+def classify(file: str, status: int, headers: Sequence[str], prompt_tokens: int | None, window: int | None) -> None:
+    """Say what went wrong in the answer in FILE (- is stdin), whether to try again, and what to do."""
+    failure = classify_error(
+        status,
+        parse_headers(headers),
+        read_body(file),
+        prompt_tokens=prompt_tokens,
+        window=window,
+        now_s=time.time(),
+    )
+    click.echo(json.dumps(describe_failure(failure)))
 
 
 def read_body(file: str) -> bytes:

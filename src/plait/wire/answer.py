@@ -27,7 +27,8 @@ _SURROGATE_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 _WORDS: Final[Mapping[Finish, str]] = {
     "tool_calls": "tool_calls tool_call tool_use function_call function_calls tooluse",
-    "length": "length max_tokens max_output_tokens model_length token_limit max_length max_completion_tokens",
+    "length": """length incomplete max_tokens max_output_tokens model_length token_limit max_length
+        max_completion_tokens""",
     "content_filter": """content_filter safety refusal recitation prohibited_content blocklist sensitive spii
         content_filtered guardrail_intervened image_safety""",
     "error": """error failed network_error insufficient_system_resource abort aborted cancelled

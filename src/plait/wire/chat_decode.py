@@ -13,9 +13,7 @@ from plait.core.messages import Part, Reasoning, Text, ToolCall
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
-from plait.wire.classify import classify_error
-from plait.wire.decoder import Decoder
-from plait.wire.error_body import read_error
+from plait.wire.decoder import Decoder, failure_in
 from plait.wire.failure import Failure
 from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.opaque import DetailMerger
@@ -144,7 +142,7 @@ class ChatAssembler:
         elif delta is None and isinstance(item.get("text"), str):
             self._take_content(choice, item["text"], pieces)
         if item.get("error"):
-            self._failure = classify_error(read_error(item["error"]), 200, {})
+            self._failure = failure_in(item["error"])
             self.is_terminated = True
         finish = item.get("finish_reason")
         if isinstance(finish, str) and finish:

@@ -15,12 +15,13 @@ from plait.core.exchange import ToolSchema
 from plait.core.messages import Image, Message, Opaque, ToolCall, ToolResult
 from plait.wire.encoding import (
     NO_IMAGES,
-    TEXT_INPUT,
     TOOL_IMAGES,
     ToolEntry,
     arguments_text,
+    grammar_of,
     join,
     own_reasoning,
+    parameters_of,
     result_text,
     tail_of,
     to_bytes,
@@ -28,9 +29,10 @@ from plait.wire.encoding import (
 from plait.wire.inline_calls import inline_call_text, inline_results_text
 from plait.wire.names import wire_id, wire_name
 from plait.wire.profile import Encoded, RequestParams, WireProfile
-from plait.wire.schema import without_keywords
 
 PATH: Final = "/chat/completions"
+HEAD_MARKS: Final = 1
+"""Cache markers that the head holds at most, where the endpoint takes any."""
 _HEAD: Final = ("messages", "tools", "model")
 
 
@@ -110,13 +112,13 @@ def tool_dict(tool: ToolEntry, profile: WireProfile) -> Mapping[str, object]:
     if not isinstance(tool, ToolSchema):
         return tool
     if tool.custom_format is not None and profile.custom_tools:
-        custom = {"name": wire_name(tool.name), "description": tool.description, "format": tool.custom_format}
+        grammar = grammar_of(tool.custom_format, is_nested=True)
+        custom = {"name": wire_name(tool.name), "description": tool.description, "format": grammar}
         return {"type": "custom", "custom": custom}
-    parameters = TEXT_INPUT if tool.custom_format is not None else tool.parameters
     function: dict[str, object] = {
         "name": wire_name(tool.name),
         "description": tool.description,
-        "parameters": without_keywords(parameters, profile.schema_keywords_refused),
+        "parameters": parameters_of(tool, profile),
     }
     if tool.deferred:
         function["defer_loading"] = True

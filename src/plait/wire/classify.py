@@ -16,6 +16,7 @@ from typing import Final
 from plait.core.errors import ErrorClass
 from plait.wire import error_words as words
 from plait.wire.error_body import ErrorBody, is_error, read_error
+from plait.wire.error_words import says
 from plait.wire.failure import ADVICE, Failure
 from plait.wire.overflow import lower_output_advice, tokens_of
 from plait.wire.sse import SseParser
@@ -65,14 +66,8 @@ def classify(
     return _with_known_window(failure, error, prompt_tokens, window)
 
 
-def classify_document(document: object, *, name: bytes = b"") -> Failure | None:
-    """Return the failure that a document of a 200 stream reports, None when it reports none.
-
-    Args:
-        name: of the event it came in; an event called `error` is one whatever its data looks like.
-    """
-    if name != b"error" and not (isinstance(document, Mapping) and is_error(document)):
-        return None
+def classify_document(document: object) -> Failure:
+    """Return the failure that a document of a 200 answer reports."""
     return classify_error(read_error(document), 200, {})
 
 
@@ -94,7 +89,7 @@ def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
         return named
     text = error.text
     may_overflow = status not in _NEVER_OVERFLOW and named not in ("rate_limit", "quota", "auth")
-    if may_overflow and words.OVERFLOW.search(text) and not words.NOT_OVERFLOW.search(text):
+    if may_overflow and says(text, words.OVERFLOW) and not says(text, words.NOT_OVERFLOW):
         return "context_overflow"
     if named == "unavailable" and 400 <= status < 500:
         named = None  # "server_error" beside a client's mistake says nothing
@@ -111,23 +106,23 @@ def _named(error: ErrorBody) -> ErrorClass | None:
 
 
 def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None:
-    if status in (403, 402) and words.CREDIT.search(text):
+    if status in (403, 402) and says(text, words.CREDIT):
         return "quota"
-    if status == 404 and words.UNSUPPORTED.search(text):
+    if status == 404 and says(text, words.UNSUPPORTED):
         return "unsupported_feature"
     if status not in (200, 400, 422, 500):
         return None
-    if words.HISTORY.search(text) and not error.param.startswith("tools"):
+    if says(text, words.HISTORY) and not error.param.startswith("tools"):
         return "invalid_history"
-    if words.TOOLS.search(text) or error.param.startswith(("tools", "functions")):
+    if says(text, words.TOOLS) or error.param.startswith(("tools", "functions")):
         return "invalid_tools"
     if status != 400:
         return None
-    if words.CREDIT.search(text):
+    if says(text, words.CREDIT):
         return "quota"
-    if words.UNSUPPORTED.search(text):
+    if says(text, words.UNSUPPORTED):
         return "unsupported_feature"
-    return "model_not_found" if words.MODEL.search(text) else None
+    return "model_not_found" if says(text, words.MODEL) else None
 
 
 def _kind_by_status(status: int) -> ErrorClass:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from plait.core.messages import Message
-from plait.wire import chat_decode, chat_encode
 from plait.wire.decoder import Decoder
 from plait.wire.encoding import ToolEntry
 from plait.wire.profile import DecodeOptions, Encoded, RequestParams, WireName, WireProfile
@@ -37,11 +36,40 @@ class Codec:
     encoder: Callable[[WireProfile], Encoder]
     tail: _Tail
     decoder: Callable[[WireProfile, DecodeOptions], Decoder]
-
-
-_CHAT = Codec(chat_encode.PATH, chat_encode.head, chat_encode.ChatEncoder, chat_encode.tail, chat_decode.ChatDecoder)
+    head_marks: int = 0
+    """Cache markers that a head holds at most; a request may hold `MARKS_MAX` with them."""
 
 
 def codec(wire: WireName) -> Codec:
-    """Return how to talk on a wire."""
-    return {"chat": _CHAT}[wire]
+    """Return how to talk on a wire; the code of the others is not loaded."""
+    if wire == "responses":
+        from plait.wire import responses_decode, responses_encode
+
+        return Codec(
+            path=responses_encode.PATH,
+            head=responses_encode.head,
+            encoder=responses_encode.ResponsesEncoder,
+            tail=responses_encode.tail,
+            decoder=responses_decode.ResponsesDecoder,
+        )
+    if wire == "anthropic":
+        from plait.wire import anthropic_decode, anthropic_encode
+
+        return Codec(
+            path=anthropic_encode.PATH,
+            head=anthropic_encode.head,
+            encoder=anthropic_encode.AnthropicEncoder,
+            tail=anthropic_encode.tail,
+            decoder=anthropic_decode.AnthropicDecoder,
+            head_marks=anthropic_encode.HEAD_MARKS,
+        )
+    from plait.wire import chat_decode, chat_encode
+
+    return Codec(
+        path=chat_encode.PATH,
+        head=chat_encode.head,
+        encoder=chat_encode.ChatEncoder,
+        tail=chat_encode.tail,
+        decoder=chat_decode.ChatDecoder,
+        head_marks=chat_encode.HEAD_MARKS,
+    )

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, is_runnable
-from plait.wire.chat_decode import ChatDecoder
+from plait.wire.codec import codec
 from plait.wire.decoder import Decoder
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
@@ -21,7 +21,7 @@ from plait.wire.profile import DecodeOptions, WireProfile
 
 def decoder_for(profile: WireProfile, options: DecodeOptions | None = None) -> Decoder:
     """Return a fresh decoder for one answer of an endpoint with this profile."""
-    return ChatDecoder(profile, options)
+    return codec(profile.wire).decoder(profile, options or DecodeOptions())
 
 
 def decode_body(
@@ -102,11 +102,27 @@ def describe_answer(answer: Answer, *, with_replay: bool = False) -> dict[str, o
         "raw_finish_reason": answer.raw_finish,
         "usage": _describe_usage(answer.usage),
         "empty": answer.is_empty,
-        "error": _describe_failure(answer.failure),
+        "error": _describe_error(answer.failure),
     }
     if with_replay and answer.replay is not None:
         described["replay"] = answer.replay
     return described
+
+
+def describe_failure(failure: Failure) -> dict[str, object]:
+    """Return a failed request as one JSON object."""
+    tokens = None
+    if failure.tokens is not None:
+        tokens = {"requested": failure.tokens[0], "limit": failure.tokens[1]}
+    return {
+        "class": failure.kind,
+        "retryable": failure.retryable,
+        "wait_s": failure.wait_s,
+        "tokens": tokens,
+        "code": failure.code,
+        "message": failure.message,
+        "advice": failure.advice,
+    }
 
 
 def _describe_usage(usage: Usage | None) -> dict[str, int | None] | None:
@@ -120,7 +136,7 @@ def _describe_usage(usage: Usage | None) -> dict[str, int | None] | None:
     }
 
 
-def _describe_failure(failure: Failure | None) -> dict[str, object] | None:
+def _describe_error(failure: Failure | None) -> dict[str, object] | None:
     if failure is None:
         return None
     kind = failure.detail if failure.detail in ("incomplete_stream", "not_event_stream") else failure.kind

@@ -14,7 +14,7 @@ from plait.core.events import Piece
 from plait.core.exchange import Reply
 from plait.wire.answer import Answer, settle, to_reply
 from plait.wire.body import BodyReader
-from plait.wire.classify import classify_document
+from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.sse import DONE, Event
@@ -127,8 +127,8 @@ class Decoder:
             self._fail(Failure.of("protocol", "an event of the stream is not JSON", detail="garbled_event"))
         elif document is None and data.lstrip().startswith((b"{", b"[")):
             self._garbled = data
-        elif (failure := classify_document(document, name=name)) is not None:
-            self._fail(failure)
+        elif name == b"error" or (isinstance(document, dict) and is_error(document)):
+            self._fail(failure_in(document))
         elif isinstance(document, dict):
             self._knows_wire |= self._assembler.take(document, pieces)
             self.done = self._assembler.is_terminated
@@ -164,3 +164,10 @@ class Decoder:
                 "protocol", f"the endpoint sent {what}: {start!r}", retryable=False, detail="not_event_stream"
             )
         return None
+
+
+def failure_in(document: object) -> Failure:
+    """Return the failure that a document of a 200 answer reports."""
+    from plait.wire.classify import classify_document  # most streams never need the tables behind it
+
+    return classify_document(document)

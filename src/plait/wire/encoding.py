@@ -13,6 +13,7 @@ from plait.core.exchange import ToolSchema
 from plait.core.messages import Message, Reasoning, ToolCall, ToolResult
 from plait.core.strict_json import dump
 from plait.wire.profile import WireProfile
+from plait.wire.schema import without_keywords
 
 NO_OUTPUT: Final = "(no output)"
 NO_IMAGES: Final = "[an image was left out: this model takes none]"
@@ -27,6 +28,40 @@ TEXT_INPUT: Final[Mapping[str, object]] = {
 
 ToolEntry = ToolSchema | Mapping[str, object]
 """A tool, or its entry in the endpoint's own form, sent as it is."""
+
+
+def function_of(tool: ToolEntry) -> ToolSchema | None:
+    """Return a tool in plait's shape, also one that is written as chat completions have it; None for any other."""
+    if isinstance(tool, ToolSchema):
+        return tool
+    body = tool.get("function", tool.get("custom", tool))
+    if not isinstance(body, Mapping) or tool.get("type") not in ("function", "custom"):
+        return None
+    parameters, grammar = body.get("parameters"), body.get("format", {})
+    return ToolSchema(
+        name=str(body.get("name", "")),
+        description=str(body.get("description", "")),
+        parameters=parameters if isinstance(parameters, Mapping) else {"type": "object", "properties": {}},
+        custom_format=grammar if tool["type"] == "custom" and isinstance(grammar, Mapping) else None,
+        deferred=bool(body.get("defer_loading")),
+    )
+
+
+def parameters_of(tool: ToolSchema, profile: WireProfile) -> Mapping[str, object]:
+    """Return the schema of a tool's arguments as this endpoint takes it."""
+    schema = TEXT_INPUT if tool.custom_format is not None else tool.parameters
+    return without_keywords(schema, profile.schema_keywords_refused)
+
+
+def grammar_of(custom_format: Mapping[str, object], *, is_nested: bool) -> Mapping[str, object]:
+    """Return the format of a free-text tool with its grammar inside an object of its own, or beside its type."""
+    inner = custom_format.get("grammar")
+    if is_nested and custom_format.get("type") == "grammar" and inner is None:
+        rest = {key: value for key, value in custom_format.items() if key != "type"}
+        return {"type": "grammar", "grammar": rest}
+    if not is_nested and isinstance(inner, Mapping):
+        return {"type": "grammar", **inner}
+    return custom_format
 
 
 def to_bytes(value: object) -> bytes:

@@ -71,8 +71,13 @@ BY_STATUS: Final[Mapping[int, ErrorClass]] = MappingProxyType(
 """What a status means when nothing in the body says more; other 5xx are `unavailable`, other 4xx `bad_request`."""
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE | re.DOTALL)
+def says(text: str, sentences: str) -> bool:
+    """Say whether a text says one of these sentences (compiled when first asked for: most runs never fail)."""
+    return re.search(sentences, text, re.IGNORECASE | re.DOTALL) is not None
+
+
+def _any(*patterns: str) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 _BEYOND: Final = r"(?:exceed|longer than|larger than|greater than|too (?:long|large|many)|maximum|overflow|full|limit)"

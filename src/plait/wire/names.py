@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+Alphabet = Literal["any", "word", "nine"]
 NAME_CHARS_MAX: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NINE: Final = re.compile(r"[A-Za-z0-9]{9}")
@@ -32,7 +33,7 @@ def original_names(names: Iterable[str]) -> Mapping[str, str]:
     return {sent: name for name in names if (sent := wire_name(name)) != name}
 
 
-def wire_id(id: str, alphabet: Literal["any", "word", "nine"]) -> str:
+def wire_id(id: str, alphabet: Alphabet) -> str:
     """Return a call's id as an endpoint takes it; the same id always becomes the same."""
     if alphabet == "any" or (alphabet == "word" and _NAME.fullmatch(id)):
         return id

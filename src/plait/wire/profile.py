@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from plait.wire.names import Alphabet
+
 WireName = Literal["chat", "responses", "anthropic"]
 ThinkMode = Literal["off", "inline", "prefilled"]
 Loads = Callable[[bytes], object]
@@ -45,7 +47,7 @@ class WireProfile:
     """`inline` where the model writes its calls as JSON into its text."""
     think: ThinkMode = "off"
     """Whether a think block at the start of the text is reasoning, and whether the template already opened it."""
-    call_ids: Literal["any", "word", "nine"] = "any"
+    call_ids: Alphabet = "any"
     """Ids that the endpoint takes: any, letters digits `_-` up to 64, or nine letters and digits."""
     call_extra: Mapping[str, object] | None = None
     """What `extra_content` says beside calls that another endpoint made, where a missing one is an error (Gemini)."""

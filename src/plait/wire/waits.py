@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from plait.wire.error_body import ErrorBody
@@ -146,6 +145,8 @@ def _duration(text: str) -> float:
 
 def _date(text: str) -> float | None:
     """Return the Unix time of an HTTP date or an ISO time; a time without zone is UTC."""
+    from email.utils import parsedate_to_datetime  # loads sockets and more
+
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             at = parse(text.replace("Z", "+00:00") if parse is not parsedate_to_datetime else text)

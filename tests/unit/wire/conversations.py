@@ -50,3 +50,21 @@ def histories(draw: st.DrawFn) -> list[Message]:
         for index, message in enumerate(messages)
         if not (message.role == "tool" and index and messages[index - 1].role == "tool")
     ]
+
+
+def without_thoughts(message: Message) -> Message:
+    """The message as a wire gives it back that takes only signed thoughts."""
+    return Message(
+        message.role, tuple(part for part in message.parts if not isinstance(part, Reasoning)), message.origin
+    )
+
+
+def merged_assistants(history: list[Message]) -> list[Message]:
+    """The conversation as a wire gives it back that has no border between two assistant messages."""
+    merged: list[Message] = []
+    for message in history:
+        if merged and merged[-1].role == message.role == "assistant":
+            merged[-1] = Message("assistant", merged[-1].parts + message.parts, message.origin)
+        else:
+            merged.append(message)
+    return merged

@@ -183,10 +183,9 @@ def test_free_text_tools() -> None:
     """A grammar tool is declared as one where it can be, else as a tool with one text argument; calls alike."""
     call = ToolCall("a", "patch", '*** "x"\n', custom=True)
     native = replace(PLAIN, custom_tools=True)
-    assert {
-        "type": "custom",
-        "custom": {"name": "patch", "description": "Patches.", "format": PATCH.custom_format},
-    } == (request(RequestParams(), native, tools=(PATCH,))["tools"][0])
+    declared = request(RequestParams(), native, tools=(PATCH,))["tools"][0]
+    grammar = {"type": "grammar", "grammar": {"syntax": "lark"}}
+    assert {"type": "custom", "custom": {"name": "patch", "description": "Patches.", "format": grammar}} == declared
     assert {"name": "patch", "input": call.raw} == encoded(assistant("", [call]), native)[0]["tool_calls"][0]["custom"]
     function = request(RequestParams(), tools=(PATCH,))["tools"][0]["function"]
     assert ["input"] == function["parameters"]["required"]

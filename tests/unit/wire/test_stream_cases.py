@@ -16,7 +16,8 @@ from plait.wire.profile import DecodeOptions, WireName
 from tests.unit.wire.cases import CASES, Case, printed_without_replay, stream_cases, wanted
 
 CUTS = ("whole", "bytes", "random:1", "random:2", "random:3")
-ALL_CASES = [case for wire in ("chat",) for case in stream_cases(wire)]
+WIRES: tuple[WireName, ...] = ("chat", "responses", "anthropic")
+ALL_CASES = [case for wire in WIRES for case in stream_cases(wire)]
 
 
 def decoded(case: Case, cut: str) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def outcome(case: Case, loads: Any) -> object:
         return failed.kind, failed.detail, failed.code, failed.message, failed.partial
 
 
-@pytest.mark.parametrize("wire", ["chat"])
+@pytest.mark.parametrize("wire", WIRES)
 def test_cases_exist(wire: WireName) -> None:
     """The recorded bodies of every wire are there to be decoded."""
     assert stream_cases(wire)

@@ -12,6 +12,7 @@ from typing import Final
 from plait.kernel.tools import Tool
 from plait.tools import definitions
 from plait.tools.definitions import EXPECTED, PATH, RESULTS_MAX, Definition, count, flag, parameters_of, text
+from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED, Rename
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
@@ -111,11 +112,17 @@ def alias_tools(toolbox: Toolbox, among: Iterable[Tool]) -> list[Tool]:
 
 
 def _alias(name: str, rename: Rename, own: Tool, toolbox: Toolbox) -> Tool:
-    if name == EDIT_FILE.name and own.fn == toolbox.str_replace:
+    if name == EDIT_FILE.name and _is_built_in(own, toolbox):
         return replace(EDIT_FILE.tool(toolbox.edit_file), alias_of=own.name)
     return replace(
         own, name=name, parameters=_renamed(own, rename), param_map=_param_map(own, rename), alias_of=own.name
     )
+
+
+def _is_built_in(own: Tool, toolbox: Toolbox) -> bool:
+    """Say whether a `str_replace` is ours, from the toolbox itself or by way of the tool library."""
+    is_library_function = isinstance(getattr(own.fn, "__self__", None), LibraryFunctions)
+    return own.fn == toolbox.str_replace or (is_library_function and own.python_function_name == "t_update")
 
 
 def _renamed(own: Tool, rename: Rename) -> dict[str, object]:

@@ -20,6 +20,7 @@ from plait.tools.answer import Answer, failure
 from plait.tools.asking import AskUser
 from plait.tools.definitions import Definition
 from plait.tools.functions import LibraryFunctions
+from plait.tools.renames import RENAMED
 from plait.tools.spec import DispatchEntry, DispatchTable, Schemas, name_of, schema_entry, tool_from_entry
 from plait.tools.spill import Spill
 from plait.tools.toolbox import Toolbox, ToolboxOptions
@@ -27,10 +28,15 @@ from plait.tools.toolbox import Toolbox, ToolboxOptions
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
 _CURRENT: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
 _OLDER: Final = {old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()}
+_KNOWN: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
 _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
-    # Under an older or another name a function touches what it touches: the same rules hold for it.
-    _CURRENT | _OLDER | {"t_edit_file": definitions.STR_REPLACE}
+    {
+        **_KNOWN,
+        **{old: _KNOWN[new] for old, new in definitions.SUPERSEDED_TOOLS.items()},
+        **{rename.function_name: _KNOWN["t_update"] for rename in RENAMED.values() if rename.function_name},
+    }
 )
+"""What each of the library's functions touches, under every name that it has."""
 
 Function = Callable[..., Any]
 

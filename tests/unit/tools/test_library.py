@@ -15,6 +15,7 @@ import pytest
 from plait.core.errors import FatalToolDispatchError
 from plait.core.messages import ToolCall
 from plait.kernel.tools import Tool, ToolTable
+from plait.tools.aliases import alias_tools
 from plait.tools.answer import as_answer
 from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
 from plait.tools.docstrings import extract_tool_specs_from_module, tool_spec_to_schema
@@ -291,3 +292,23 @@ def test_a_sessions_tools_use_its_own_workspace(library: Library, tmp_path: Path
     assert "call" == tools["exec_shell"].context_parameter
     assert [*table, "greet", "glob", "lost"] == [schema.name for schema in ToolTable(tools.values()).schemas]
     box.close()
+
+
+@pytest.mark.parametrize("function", ["t_update", "t_edit_file", "t_update_file", "t_write", "t_run"])
+def test_what_a_function_touches_is_known_under_every_name(library: Library, function: str) -> None:
+    """A spec that names a function by an older or other name does not get it past an approver."""
+    schemas = [{"type": "function", "function": {"name": "change", "parameters": {}}}]
+    (tool,) = library.tools_of(schemas, {"change": {"python_function": function}}, library.toolbox())
+    assert (True, True, False) == (tool.gated, tool.mutates, tool.parallel_safe)
+
+
+def test_edit_file_refuses_ambiguity_for_a_specs_own_tools_too(library: Library, here: Path) -> None:
+    """The other name of a spec's `str_replace` has its own rule, as everywhere."""
+    (here / "a.txt").write_text("x x\n")
+    box = library.toolbox()
+    aliases = {tool.name: tool for tool in alias_tools(box, library.tools_of(*default_tool_spec(), box))}
+    edit = aliases["edit_file"]
+    text, data = as_answer(edit.fn(**edit.keywords({"path": "a.txt", "old": "x", "new": "y"})))
+    assert "not unique" in text
+    assert "CONFLICT" == data["code"]
+    assert {"bash", "execute_shell_command", "run_command", "edit_file"} == set(aliases)

@@ -65,14 +65,17 @@ class Library:
         here = os.path.realpath(os.getcwd())
         with self._lock:
             if self._toolbox is None or self._toolbox.root != here:
-                options = replace(
-                    self._options,
-                    output=self._options.output if self._stream is None else _writing(self._stream),
-                    ask_user=self._ask_user,
-                    ask_stream=self._stream or self._options.ask_stream,
-                )
-                self._toolbox = Toolbox(here, options, spill=self._spill)
+                self._toolbox = Toolbox(here, self.options(), spill=self._spill)
             return self._toolbox
+
+    def options(self) -> ToolboxOptions:
+        """Return how a toolbox behaves that is told nothing else: as the setters say now."""
+        return replace(
+            self._options,
+            output=self._options.output if self._stream is None else _writing(self._stream),
+            ask_user=self._ask_user,
+            ask_stream=self._stream or self._options.ask_stream,
+        )
 
     def register_tools_in_library(self, tools: Iterable[Tool]) -> None:
         """Put the functions of tools into the library under their own names; a name that is taken is replaced."""

@@ -6,72 +6,67 @@ Floor: 7. Owns: what is worth telling of an event; never: a terminal.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from plait.cli.escapes import one_line
+from plait.events import named
 
-_TELLING: Final = ("command", "path", "pattern", "question", "query", "input", "url")
-"""Arguments that say what a call is about, the first that is there."""
+_TELLING: Final = ("command", "pattern", "path", "question", "query", "input")
+"""Arguments that say what a call is about; the first that is there is shown."""
+_SHELLS: Final = frozenset({"exec_shell", "execute_shell_command", "bash"})
 _ARGUMENT_CHARS: Final = 100
-_NOTE_CHARS: Final = 160
+_NOTE_CHARS: Final = 200
+_EXIT: Final = re.compile(r"\[exit code (\w+)\]\Z")
 
 
-def call_words(name: object, args: object) -> str:
-    """Return a call as one line: the tool and what it is about."""
-    about = _about(args)
-    return one_line(str(name), _ARGUMENT_CHARS) + (f" {about}" if about else "")
+def call_words(event: named.ToolCall) -> tuple[str, str]:
+    """Return the tool's name and what the call is about."""
+    return one_line(event.name, _ARGUMENT_CHARS), _about(event.args)
 
 
-def result_words(data: Mapping[str, object]) -> str:
+def result_words(event: named.ToolResult) -> str:
     """Return what a result adds to its call, or nothing for one that just went well."""
-    changed = data.get("diff_summary")
-    if isinstance(changed, Mapping) and not _failed(data):
-        return f"+{changed.get('added', 0)} -{changed.get('removed', 0)}"
-    if _failed(data):
-        text = str(data.get("error") or data.get("result") or "failed").strip()
-        return one_line(text.splitlines()[0] if text else "failed", _NOTE_CHARS)
-    exit_code = data.get("exit_code")
-    return f"exit code {exit_code}" if exit_code else ""
+    lines = event.result.strip().splitlines() or [event.status]
+    if event.status == "denied":
+        return one_line(lines[0].partition(". ")[0], _NOTE_CHARS)
+    if event.status != "ok":
+        return one_line(lines[0], _NOTE_CHARS)
+    if event.diff_summary is not None:
+        return f"+{event.diff_summary.get('added', 0)} -{event.diff_summary.get('removed', 0)}"
+    return _last_words(lines) if event.name in _SHELLS else ""
 
 
-def notice_words(event: str, data: Mapping[str, object]) -> str | None:
-    """Return the line for what is neither text nor a call, or None when a reader of a terminal need not know."""
+def notice_words(event: named.NamedEvent) -> str | None:
+    """Return the line for what is neither text nor a call, or None for what a person need not know."""
     match event:
-        case "rate_limit_wait":
-            return f"waiting {_seconds(data.get('delay'))} before asking again{_because(data)}"
-        case "retry_scheduled":
-            return f"asking again in {_seconds(data.get('delay_s'))}{_because(data)}"
-        case "attempt_reset":
-            return "the answer broke off; it begins again"
-        case "compaction":
-            return "older messages were replaced by a summary"
-        case "cache_unmeasurable":
-            return "this endpoint does not report how much of the prompt its cache held"
-        case "cache_proof_missing":
-            return "this request was not served from the provider's cache"
+        case named.RetryScheduled():
+            reason = one_line(event.message, _NOTE_CHARS)
+            return f"{reason}; asking again in {event.delay_s:.1f} s"
+        case named.AttemptReset() if event.withdrawn:
+            return "the answer broke off and begins again"
+        case named.LoopGuard():
+            return "the model repeats itself and was told so"
+        case named.Compaction():
+            return f"{event.compacted_turns} messages were replaced by a summary"
         case _:
             return None
 
 
-def _about(args: object) -> str:
-    if not isinstance(args, Mapping) or not args:
-        return ""
+def _last_words(lines: list[str]) -> str:
+    """Return the last line that a command printed, and its exit code when that is not 0."""
+    code = _EXIT.match(lines[-1])
+    if code is None:
+        return one_line(lines[-1], _NOTE_CHARS)
+    said = one_line(lines[-2], _NOTE_CHARS) if len(lines) > 1 else ""
+    return f"{said} (exit code {code[1]})" if said else f"exit code {code[1]}"
+
+
+def _about(args: Mapping[str, object]) -> str:
     for name in _TELLING:
         value = args.get(name)
         if isinstance(value, str) and value:
-            return one_line(value, _ARGUMENT_CHARS)
-    return one_line(json.dumps(args, ensure_ascii=False, default=str), _ARGUMENT_CHARS)
-
-
-def _failed(data: Mapping[str, object]) -> bool:
-    return data.get("ok") is False or data.get("is_error") is True or data.get("status") in ("error", "denied")
-
-
-def _seconds(value: object) -> str:
-    return f"{value:.0f} s" if isinstance(value, int | float) and value >= 1 else "a moment"
-
-
-def _because(data: Mapping[str, object]) -> str:
-    reason = str(data.get("message") or data.get("text") or "")
-    return f": {one_line(reason, _NOTE_CHARS)}" if reason else ""
+            path = args.get("path") if name == "pattern" else None
+            return one_line(f"{value} in {path}" if path else value, _ARGUMENT_CHARS)
+    return one_line(json.dumps(args, ensure_ascii=False, default=str), _ARGUMENT_CHARS) if args else ""

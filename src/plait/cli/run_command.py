@@ -1,0 +1,79 @@
+"""`plait run`: one task, one answer, an exit code.
+
+Floor: 7. Owns: the options and how the task is read; never: the run itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from plait.cli.running import RunOptions, run_and_report
+from plait.cli.screen import Form
+
+DEFAULT_MAX_STEPS: Final = 200
+_EPILOG: Final = """\b
+Exit codes: 0 completed; 1 the agent failed, was stopped by a limit, or a call was not run because nobody could be
+asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 5 waits for an approval;
+130, 143, 129 stopped by Ctrl-C, SIGTERM, SIGHUP."""
+
+
+@click.command(short_help="Give the agent a task and wait for its answer.", epilog=_EPILOG)
+@click.argument("words", metavar="TASK...", nargs=-1, required=True)
+@click.option("-m", "--model", metavar="NAME", help="The model to ask.")
+@click.option("--endpoint", metavar="URL", help="Where it is: a base URL, or a provider's name such as openrouter.")
+@click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
+@click.option("-C", "--cwd", "directory", metavar="DIR", default=".", help="Work in this folder.")
+@click.option("--spec", metavar="FILE", help="An agent spec: model, endpoint and tools as JSON.")
+@click.option(
+    "--max-steps",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=DEFAULT_MAX_STEPS,
+    show_default=True,
+    help="Stop after so many answers of the model.",
+)
+@click.option(
+    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop then."
+)
+@click.option("--image", "images", metavar="PATH|URL", multiple=True, help="Show the model a picture; may be repeated.")
+@click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the answer.")
+def run(words: Sequence[str], as_json: bool, stream_json: bool, **chosen: Any) -> int:
+    """Give the agent a TASK in the current folder and wait for its answer.
+
+    The words of the task are joined by blanks; `-` stands for what comes on standard input. File tools inside the
+    folder run freely. A command, and a change outside the folder, is asked for on the terminal; where there is none
+    it is denied unless --yes was given.
+
+    The answer goes to stdout, everything else to stderr, unless stdout is a terminal, which shows both.
+    """
+    if as_json and stream_json:
+        raise click.UsageError("--json and --stream-json exclude each other")
+    form: Form = "json" if as_json else "lines" if stream_json else "text"
+    return run_and_report(RunOptions(task=read_task(words), form=form, **chosen))
+
+
+def read_task(words: Sequence[str]) -> str:
+    """Return the task: the words, and standard input where one of them is `-`; raises `UsageError` for none."""
+    parts = [" ".join(word for word in words if word != "-")]
+    if "-" in words:
+        parts.append(_standard_input())
+    task = "\n\n".join(part.strip() for part in parts if part.strip())
+    if not task:
+        raise click.UsageError("the task is empty")
+    # What was no text in the shell's encoding cannot be sent as text either.
+    return task.encode("utf-8", "replace").decode("utf-8")
+
+
+def _standard_input() -> str:
+    data = sys.stdin.buffer.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"standard input is not UTF-8 text (byte {error.start})") from None

@@ -1,0 +1,146 @@
+"""Carries out one task: from the options of a command to its exit code.
+
+Floor: 7. Owns: the order of things around a run, and every way it can end before it begins; never: the turn.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from plait.cli.choosing import Choice, choose
+from plait.cli.outcome import Outcome
+from plait.cli.screen import Form, Manner, Screen
+from plait.cli.signals import Signals
+from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError, LimitReached, PlaitError
+from plait.core.messages import Image
+
+_URL_STARTS: Final = ("http://", "https://", "data:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a run was asked for."""
+
+    task: str
+    model: str | None = None
+    endpoint: str | None = None
+    key_env: str | None = None
+    directory: str = "."
+    spec: str | None = None
+    max_steps: int = 200
+    timeout_s: float | None = None
+    images: Sequence[str] = ()
+    yes: bool = False
+    form: Form = "text"
+    quiet: bool = False
+    introduction: str = ""
+    """Told before anything else."""
+    is_show: bool = False
+    """The run is to be watched: everything goes to stdout, whoever reads it."""
+
+
+def run_and_report(options: RunOptions, after: Callable[[Outcome, Screen], Outcome] | None = None) -> int:
+    """Run a task, show it, and return the exit code.
+
+    `after` may look at what the run left behind and change the outcome before it is told.
+    """
+
+    def attempt(screen: Screen, cancel: Cancel) -> Outcome:
+        outcome = _run(options, screen, cancel)
+        return outcome if after is None else after(outcome, screen)
+
+    return report(attempt, Manner(options.form, quiet=options.quiet, is_show=options.is_show))
+
+
+def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner) -> int:
+    """Do some work between a screen and a stop signal, tell its outcome, and return the exit code.
+
+    A `PlaitError` that the work raises is its outcome.
+    """
+    cancel = Cancel()
+    with Signals(cancel) as signals, Screen(manner, cancel) as screen:
+        began_s = time.monotonic()
+        try:
+            outcome = attempt(screen, cancel)
+        except PlaitError as error:
+            outcome = Outcome("error", error=error)
+        duration_s = time.monotonic() - began_s
+        return screen.finish(replace(outcome, duration_s=duration_s, signal_exit=signals.exit_code))
+
+
+def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
+    from plait.cli.turn import Work, carry_out
+
+    with _inside(options.directory), _time_limit(options.timeout_s, cancel):
+        choice = _chosen(options)
+        images = [_image(place) for place in options.images]
+        screen.add(options.introduction + _opening(choice))
+        outcome = carry_out(Work(options, choice, images, cancel, screen))
+    return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
+
+
+def _chosen(options: RunOptions) -> Choice:
+    if options.spec and not options.endpoint:
+        # The spec's own model and endpoint count where no flag says otherwise.
+        return Choice(options.model or "", "", options.key_env)
+    return choose(options.model, options.endpoint, options.key_env, os.environ)
+
+
+@contextmanager
+def _inside(directory: str) -> Iterator[None]:
+    """Work in a folder and come back."""
+    try:
+        before = os.getcwd()
+        os.chdir(directory)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"cannot work in {directory!r}: {reason}", hint="give an existing folder with -C") from error
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _image(place: str) -> Image:
+    if place.startswith(_URL_STARTS):
+        return Image.from_url(place)
+    try:
+        return Image.from_path(place)
+    except OSError as error:
+        raise ConfigError(f"the picture {place!r} cannot be read: {error.strerror}", hint="check --image") from error
+
+
+def _opening(choice: Choice) -> str:
+    where = f"{choice.model} at {choice.endpoint}" if choice.endpoint else choice.model
+    return f"plait: {where} ({choice.reason})" if choice.reason else f"plait: {where}"
+
+
+@contextmanager
+def _time_limit(timeout_s: float | None, cancel: Cancel) -> Iterator[None]:
+    if timeout_s is None:
+        yield
+        return
+    timer = threading.Timer(timeout_s, cancel.cancel, ("timeout",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _timed_out(outcome: Outcome, options: RunOptions) -> Outcome:
+    """Return a run that its time limit stopped as one that reached a limit, unless it was done by then."""
+    if outcome.status != "interrupted":
+        return outcome
+    error = LimitReached(
+        f"stopped after {options.timeout_s:g} s", limit="timeout", hint="give it more time with --timeout"
+    )
+    return replace(outcome, status="limit", error=error)

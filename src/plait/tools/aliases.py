@@ -36,7 +36,7 @@ FIND_FILES: Final = Definition(
     "find_files",
     "t_glob",
     "Find files and directories by name. `*` matches within one name, `**` across directories: `src/**/*.py`. Version "
-    "control, caches and dependency folders are skipped.",
+    "control, caches and what .gitignore names are skipped.",
     parameters_of("pattern", pattern=text("The pattern of the path."), path=_FOLDER),
 )
 SEARCH_TEXT: Final = Definition(

@@ -140,14 +140,14 @@ EXEC_SHELL: Final = Definition(
 LIST_DIR: Final = Definition(
     "list_dir",
     "t_list_dir",
-    "List a directory, directories first: `d  name` or `f  name` a line.",
+    "List a directory, directories first: `d  name`, `f  name`, or `l  name` for a link.",
     parameters_of("", path=text(FOLDER)),
 )
 GLOB: Final = Definition(
     "glob",
     "t_glob",
     "Find files by name. `*` matches within one name, `**` across directories: `src/**/*.py`. Returns sorted paths; "
-    "version control, caches and dependency folders are skipped.",
+    "version control, caches and what .gitignore names are skipped.",
     parameters_of("pattern", pattern=text("The pattern of the path."), path=text(FOLDER)),
 )
 SEARCH_FILES: Final = Definition(

@@ -27,13 +27,11 @@ from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
 _CURRENT: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
-_OLDER: Final = {old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()}
-_KNOWN: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
 _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
     {
-        **_KNOWN,
-        **{old: _KNOWN[new] for old, new in definitions.SUPERSEDED_TOOLS.items()},
-        **{rename.function_name: _KNOWN["t_update"] for rename in RENAMED.values() if rename.function_name},
+        **_CURRENT,
+        **{old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()},
+        **{rename.function_name: _CURRENT["t_update"] for rename in RENAMED.values() if rename.function_name},
     }
 )
 """What each of the library's functions touches, under every name that it has."""

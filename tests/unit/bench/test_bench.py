@@ -119,11 +119,9 @@ def test_the_program_prints_and_gates(
 
 
 def test_the_environment_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies and keys of the user's do not reach a measurement."""
+    """Proxies, keys and the interpreter's settings do not reach a measurement."""
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
-    quiet = running.environment()
-
-    assert "HTTPS_PROXY" not in quiet
-    assert "OPENAI_API_KEY" not in quiet
+    assert {"HTTPS_PROXY", "OPENAI_API_KEY", "PYTHONDONTWRITEBYTECODE"}.isdisjoint(running.environment())

@@ -183,8 +183,13 @@ def _random_id() -> str:
 def _without_halves(part: Part) -> Part:
     """Join characters that were sent as two halves, one in each delta."""
     if isinstance(part, (Text, Reasoning)) and not part.text.isascii():
-        return replace(part, text=_SURROGATE_PAIR.sub(_whole_character, part.text))
+        return replace(part, text=join_halves(part.text))
     return part
+
+
+def join_halves(text: str) -> str:
+    """Return the text with every pair of surrogates as the one character it stands for."""
+    return _SURROGATE_PAIR.sub(_whole_character, text)
 
 
 def _whole_character(match: re.Match[str]) -> str:

@@ -42,6 +42,11 @@ class BodyReader:
         self._sse = SseParser()
 
     @property
+    def is_spent(self) -> bool:
+        """True when reading on could change nothing."""
+        return self.problem != "" or (self.kind == "page" and len(self.excerpt) == _EXCERPT_BYTES)
+
+    @property
     def is_stream(self) -> bool:
         """True when at least one line had the form of an event stream."""
         return self._sse.is_stream

@@ -63,6 +63,11 @@ class ChatAssembler:
         self._details: dict[str, object] = {}
         self._failure: Failure | None = None
 
+    @property
+    def has_finish(self) -> bool:
+        """True once a choice said why it ended."""
+        return any(choice.finish for choice in self._choices.values())
+
     def take_text(self, document: object, pieces: list[Piece]) -> bool:
         """Take a chunk that is one piece of text and nothing else: nearly every chunk is."""
         choice = self._first

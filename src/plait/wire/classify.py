@@ -93,7 +93,7 @@ def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
         return "context_overflow"
     if named == "unavailable" and 400 <= status < 500:
         named = None  # "server_error" beside a client's mistake says nothing
-    return named or _kind_by_text(text, error, status) or _kind_by_status(status)
+    return named or _kind_by_text(text, error, status) or _kind_by_status(error, status)
 
 
 def _named(error: ErrorBody) -> ErrorClass | None:
@@ -125,9 +125,9 @@ def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None
     return "model_not_found" if says(text, words.MODEL) else None
 
 
-def _kind_by_status(status: int) -> ErrorClass:
+def _kind_by_status(error: ErrorBody, status: int) -> ErrorClass:
     if status < 400:
-        return "unavailable" if status >= 200 else "protocol"
+        return "bad_request" if words.REFUSED & error.words else "unavailable"
     kind = words.BY_STATUS.get(status)
     return kind or ("unavailable" if status >= 500 else "bad_request")
 

@@ -6,13 +6,14 @@ Floor: 1. Owns: the way from a body to documents, and what counts when it is dam
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from plait.core.events import Piece
 from plait.core.exchange import Reply
-from plait.wire.answer import Answer, settle, to_reply
+from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
@@ -20,11 +21,19 @@ from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.sse import DONE, Event
 
 
+_OBJECT_ARGUMENTS: Final = re.compile(rb'"(?:arguments|input)"\s*:\s*[{\[]')
+
+
 class Assembler(Protocol):
     """What a wire does with its documents."""
 
     is_terminated: bool
     """True once a document said that nothing more follows."""
+
+    @property
+    def has_finish(self) -> bool:
+        """True once a document said why the answer ended."""
+        ...
 
     def take_text(self, document: object, pieces: list[Piece]) -> bool:
         """Take a document that is one piece of text and no more; return False, and do nothing, for any other."""
@@ -55,6 +64,9 @@ class Decoder:
         self._profile = profile
         self._options = options
         self._loads = options.loads
+        self._may_hold_halves = options.loads is json.loads
+        """Whether a text may end in half a character: fast parsers refuse such documents, and so tell of them."""
+        self._half: Piece | None = None
         self._body = BodyReader()
         self._failure: Failure | None = None
         self._garbled: bytes | None = None
@@ -68,7 +80,9 @@ class Decoder:
         if self.done:
             return pieces
         self._take_all(self._body.feed(data), pieces)
-        if self._body.problem or self._body.kind == "page":
+        if self._may_hold_halves:
+            pieces = self._with_whole_characters(pieces)
+        if self._body.is_spent:
             self.done = True
         return pieces
 
@@ -86,6 +100,11 @@ class Decoder:
             )
         return self._answer
 
+    @property
+    def is_settled(self) -> bool:
+        """True once the answer said why it ended: a connection that breaks now loses nothing but the usage."""
+        return self._failure is not None or self._assembler.has_finish
+
     def finish(self) -> Reply:
         """End the stream and return the reply.
 
@@ -98,7 +117,7 @@ class Decoder:
         """End the stream; return what was held back until now, for those who show it."""
         pieces: list[Piece] = []
         self._finish_body(pieces)
-        return pieces
+        return self._with_whole_characters(pieces) if self._may_hold_halves else pieces
 
     def _finish_body(self, pieces: list[Piece] | None = None) -> None:
         shown: list[Piece] = [] if pieces is None else pieces
@@ -120,7 +139,7 @@ class Decoder:
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
         if isinstance(document, list) and document:
             document = document[0]
-        if data == DONE:
+        if data.strip(b' "') == DONE:
             self._is_ended = self.done = True
         elif self._garbled is not None and self._body.kind != "json":
             # Something was lost in the middle: what follows cannot be joined to what came before.
@@ -128,8 +147,12 @@ class Decoder:
         elif document is None and data.lstrip().startswith((b"{", b"[")):
             self._garbled = data
         elif name == b"error" or (isinstance(document, dict) and is_error(document)):
+            if isinstance(document, dict):
+                self._assembler.take(document, pieces)
             self._fail(failure_in(document))
         elif isinstance(document, dict):
+            if self._loads is not json.loads and _OBJECT_ARGUMENTS.search(data):
+                document = json.loads(data)  # a fast parser makes other numbers of large integers
             self._knows_wire |= self._assembler.take(document, pieces)
             self.done = self._assembler.is_terminated
 
@@ -139,12 +162,28 @@ class Decoder:
             return self._loads(data)
         except ValueError:
             pass
+        self._may_hold_halves = True
         text = data.decode("utf-8", "replace")
         try:
             # The standard library takes what fast parsers refuse: NaN, half characters, damaged UTF-8.
             return json.loads(text)
         except (ValueError, RecursionError):
             return text if name == b"error" else None
+
+    def _with_whole_characters(self, pieces: list[Piece]) -> list[Piece]:
+        """Hold back half a character that ends a text until its other half comes in the next one."""
+        whole: list[Piece] = []
+        for kind, text in pieces:
+            if self._half is not None and self._half[0] == kind:
+                text = join_halves(self._half[1] + text)
+                self._half = None
+            if text.isascii() or not "\ud800" <= text[-1:] <= "\udbff":
+                whole.append((kind, text))
+                continue
+            self._half = (kind, text[-1])
+            if len(text) > 1:
+                whole.append((kind, text[:-1]))
+        return whole
 
     def _fail(self, failure: Failure) -> None:
         self._failure = failure

@@ -49,6 +49,12 @@ BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(
 )
 """Codes and types, in lower case, that say by themselves what went wrong."""
 
+REFUSED: Final = frozenset(
+    """invalid_request_error invalid_request invalid_argument invalid_parameter invalid_parameter_error bad_request
+    badrequest badrequesterror validation_error validationexception unprocessable_entity""".split()
+)
+"""Codes and types that say no more than that the request is wrong; they count where the status is 200."""
+
 BY_STATUS: Final[Mapping[int, ErrorClass]] = MappingProxyType(
     {
         401: "auth",

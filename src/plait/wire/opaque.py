@@ -29,8 +29,8 @@ class DetailMerger:
         return "".join(shown)
 
     def items(self) -> list[dict[str, object]]:
-        """Return the records as they stand, without fields that were never filled."""
-        return [{key: value for key, value in record.items() if value is not None} for record in self._records]
+        """Return the records as they stand."""
+        return [dict(record) for record in self._records]
 
     def _add_one(self, piece: Mapping[str, object]) -> None:
         record = self._record_for(piece)

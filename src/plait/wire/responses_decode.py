@@ -87,6 +87,11 @@ class ResponsesAssembler:
         self._failure: Failure | None = None
         self._details: dict[str, object] = {}
 
+    @property
+    def has_finish(self) -> bool:
+        """True once an event said why the answer ended."""
+        return self._raw_finish is not None
+
     def take_text(self, document: object, pieces: list[Piece]) -> bool:
         """Take an event that is one piece of text: nearly every event is."""
         if not isinstance(document, dict) or document.get("type") != "response.output_text.delta":

@@ -1,0 +1,110 @@
+"""A conversation that is handed from one wire to another stays valid there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from plait.core.messages import Message, Opaque, Reasoning, Text, ToolCall, ToolResult, user
+from plait.wire.answer import to_message
+from plait.wire.codec import codec
+from plait.wire.decode import decode_body
+from plait.wire.profile import WireName, WireProfile
+from tests.unit.wire.cases import stream_cases
+
+WIRES: tuple[WireName, ...] = ("chat", "responses", "anthropic")
+ANSWERS = [
+    (wire, case.name, to_message(answer, wire))
+    for wire in WIRES
+    for case in stream_cases(wire)
+    if (answer := decode_body(case.body, case.profile)).failure is None
+]
+FOREIGN = Message(
+    "assistant",
+    (
+        Reasoning("a", {"signature": "s"}),
+        Reasoning("b", {"item": {"type": "reasoning", "encrypted_content": "x"}}),
+        Reasoning("c", {"thinking_blocks": [{"type": "thinking", "signature": "s"}]}),
+        Opaque("anthropic", {"type": "server_tool_use"}),
+        Opaque("responses", {"type": "web_search_call"}),
+        Text("d"),
+        ToolCall("functions.f:0", "f", '{"n":'),
+        ToolCall("c", "patch", "*** x", custom=True, extra={"extra_content": {"s": 1}}),
+    ),
+    "elsewhere",
+)
+
+
+def sent(history: list[Message], wire: WireName) -> list[dict[str, Any]]:
+    """The messages of a request to an endpoint that made none of them, and echoes all that is its own."""
+    encode = codec(wire).encoder(WireProfile(wire=wire, origin="here", reasoning_echo="always"))
+    return list(json.loads(b"[" + b",".join(filter(None, (encode(message).data for message in history))) + b"]"))
+
+
+def conversation(answer: Message) -> list[Message]:
+    """The answer between a question and the results of its calls."""
+    results = tuple(ToolResult(call.id, "ok") for call in answer.tool_calls)
+    return [user("go"), answer, *([Message("tool", results)] if results else []), user("on")]
+
+
+def asked_and_answered(items: list[dict[str, Any]], wire: WireName) -> tuple[list[str], list[str]]:
+    """The ids of calls, and of results, in order."""
+    asked, answered = [], []
+    for item in items:
+        if wire == "responses":
+            if item["type"] in ("function_call", "custom_tool_call"):
+                asked.append(item["call_id"])
+            elif item["type"].endswith("_output"):
+                answered.append(item["call_id"])
+            continue
+        if wire == "chat":
+            asked += [call["id"] for call in item.get("tool_calls", ())]
+            answered += [item["tool_call_id"]] if item["role"] == "tool" else []
+            continue
+        for block in item["content"]:
+            asked += [block["id"]] if block["type"] == "tool_use" else []
+            answered += [block["tool_use_id"]] if block["type"] == "tool_result" else []
+    return asked, answered
+
+
+def keys(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys(inner)
+
+
+OPAQUE = {"signature", "encrypted_content", "thinking_blocks", "reasoning_details", "extra_content"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("answer", [item[2] for item in ANSWERS] + [FOREIGN], ids=[*(a[1] for a in ANSWERS), "foreign"])
+def test_answers_of_every_wire_can_be_sent_on_every_wire(answer: Message, wire: WireName) -> None:
+    """Calls and results pair, nothing is blank, and nothing that only its own endpoint understands is sent."""
+    items = sent(conversation(answer), wire)
+    asked, answered = asked_and_answered(items, wire)
+    assert asked == answered
+    assert len(answer.tool_calls) == len(set(asked))
+    assert not OPAQUE & set(keys(items))
+    assert "server_tool_use" not in json.dumps(items)
+    if wire == "anthropic":
+        assert all(block.get("text", "x").strip() for item in items for block in item["content"])
+        assert all(isinstance(block.get("input", {}), dict) for item in items for block in item["content"])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(st.data())
+def test_handing_over_twice_changes_no_byte(wire: WireName, data: st.DataObject) -> None:
+    """What an endpoint gets depends on the messages alone, not on the wires they crossed before."""
+    answer = data.draw(st.sampled_from(ANSWERS))[2]
+    history = conversation(answer)
+    for other in WIRES:
+        sent(history, other)
+    assert sent(history, wire) == sent(history, wire)

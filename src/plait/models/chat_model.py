@@ -23,6 +23,7 @@ from plait.models.limiter import RateLimiter
 from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
 from plait.models.profiles import EndpointProfile
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
+from plait.wire.profile import WireName
 
 
 class ChatModel:
@@ -130,7 +131,7 @@ class ChatChannel:
         stream = backend.transport.open(attempt.request, backend.options.timeouts, cancel)
         try:
             if not 200 <= stream.status < 300:
-                raise attempt.refused(stream.status, stream.headers, _error_body(stream))
+                raise attempt.refused(stream.status, stream.headers, error_body(stream))
             for data in stream:
                 if attempt.feed(data):
                     stream.finish()
@@ -171,7 +172,7 @@ class AsyncChatChannel:
         stream = await backend.async_transport.open(attempt.request, backend.options.timeouts, cancel)
         try:
             if not 200 <= stream.status < 300:
-                raise attempt.refused(stream.status, stream.headers, await _aerror_body(stream))
+                raise attempt.refused(stream.status, stream.headers, await aerror_body(stream))
             async for data in stream:
                 if attempt.feed(data):
                     await stream.finish()
@@ -189,6 +190,7 @@ def chat_model(
     key_env: str | None = None,
     keys: Sequence[KeySource] = (),
     profile: EndpointProfile | None = None,
+    wire: WireName | None = None,
     timeouts: Timeouts | None = None,
     network: Network | None = None,
     headers: Mapping[str, str] | None = None,
@@ -204,6 +206,7 @@ def chat_model(
             the environment, else OpenRouter.
         api_key: the key itself; else `key_env` names its variable, `keys` other sources, or the host decides.
         profile: what is known of the endpoint, in place of what the table says of its host.
+        wire: what the endpoint speaks, where it speaks more than the profile says.
         headers, body: sent with every request.
         max_rpm: a limit of requests a minute of our own.
         context_window, supports_images: what the model can do, where the profile does not know better.
@@ -216,6 +219,8 @@ def chat_model(
     at = endpoint if isinstance(endpoint, Endpoint) else endpoint_of(endpoint)
     if profile is not None:
         at = at.with_profile(profile)
+    if wire is not None:
+        at = at.with_profile(replace(at.profile, wire=replace(at.profile.wire, wire=wire)))
     options = BackendOptions(
         timeouts=timeouts or Timeouts(),
         network=network or Network(),
@@ -227,7 +232,7 @@ def chat_model(
     return ChatModel(name, backend, context_window=context_window, supports_images=supports_images)
 
 
-def _error_body(stream: Stream) -> bytes:
+def error_body(stream: Stream) -> bytes:
     """Read why a request was refused; a body that breaks off says what it said."""
     body = bytearray()
     with suppress(ProviderFailed):
@@ -238,7 +243,7 @@ def _error_body(stream: Stream) -> bytes:
     return bytes(body)
 
 
-async def _aerror_body(stream: AsyncStream) -> bytes:
+async def aerror_body(stream: AsyncStream) -> bytes:
     body = bytearray()
     with suppress(ProviderFailed):
         async for piece in stream:

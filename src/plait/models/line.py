@@ -21,7 +21,7 @@ from plait.wire.classify import classify
 from plait.wire.codec import Codec, codec
 from plait.wire.decoder import Decoder
 from plait.wire.names import original_names
-from plait.wire.prefix import Prefix, Sent
+from plait.wire.prefix import MARKS_MAX, Prefix, Sent
 from plait.wire.profile import DecodeOptions, RequestParams, WireProfile
 
 BODY_BYTES_MAX: Final = 65_536
@@ -54,8 +54,11 @@ class Line:
         self._wire = _with_options(target.wire, setup)
         self._codec: Codec = codec(self._wire.wire)
         self._prefix = Prefix(
-            self._codec.head(target.name, setup.tools, setup.system, self._wire), self._codec.encoder(self._wire)
+            self._codec.head(target.name, setup.tools, setup.system, self._wire),
+            self._codec.encoder(self._wire),
+            marks_max=MARKS_MAX - self._codec.head_marks,
         )
+        self._takes_marks = self._wire.cache_markers or self._wire.wire == "anthropic"
         self._tool_names = original_names(tool.name for tool in setup.tools)
         self._ids: dict[str, None] = {}
         self._noted = 0
@@ -71,7 +74,8 @@ class Line:
         key = self.backend.key()
         differs = self._prefix.extend(ask.view)
         self._note_ids(ask)
-        sent = self._prefix.request(self._tail, extra=ask.view.extra)
+        marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
+        sent = self._prefix.request(self._tail, marks, ask.view.extra)
         if ask.purpose == "step":
             self.sent, self.first_difference = sent, differs
         request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
@@ -95,6 +99,10 @@ class Line:
     def target(self) -> Target:
         """The model it talks to."""
         return self._target
+
+    def _extended(self) -> Sent | None:
+        """Return the last step's request, where the next one begins with all of it."""
+        return self.sent if self.sent is not None and self._prefix.extends(self.sent) else None
 
     def _extra(self) -> dict[str, object]:
         extra = {**self.backend.endpoint.profile.body, **self.backend.options.body, **self._setup.options.extra}

@@ -68,6 +68,12 @@ class SyncTransport:
         for sock in waiting:
             sock.close()
 
+    def __del__(self) -> None:
+        # A model that nobody closes takes its idle connections with it.
+        for kept in self._idle.values():
+            for sock, _ in kept:
+                sock.close()
+
     def _destination(self, url: str) -> Destination:
         known = self._destinations.get(url)
         if known is None:

@@ -13,7 +13,7 @@ from plait.tools.docstrings import (
     tool_spec_to_schema,
 )
 
-WORDS = st.lists(st.from_regex(r"[a-z:,.'()-]*[a-z]", fullmatch=True), min_size=1, max_size=30).map(" ".join)
+WORDS = st.lists(st.from_regex(r"[a-z:,.'()-]*[a-z]", fullmatch=True), min_size=1, max_size=10).map(" ".join)
 NAMES = st.from_regex(r"[a-z][a-z_]{0,12}", fullmatch=True)
 
 

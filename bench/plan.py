@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+URL: Final = "@url@"
+"""Stands for the base URL of the server in the arguments of a process."""
+
 Kind = Literal["process", "modules", "worker"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One side of a comparison: the arguments of a Python process, or a worker's module and face."""
+    """One side of a comparison: the arguments of a whole Python process, or a worker's module and face."""
 
     arguments: tuple[str, ...] = ()
     module: str = ""
@@ -56,6 +59,9 @@ _ASYNC: Final = _worker("p_plait")
 _THREADS: Final = _worker("p_plait", "run_with_threads")
 _SYNC: Final = _worker("p_plait", "run_sync")
 _REACHABLE: Final = _worker("floor_incremental")
+_AGENT: Final = f'agent = plait.Agent(plait.chat_model("done", "{URL}"))'
+_FIRST_ASYNC: Final = f'import asyncio, plait; {_AGENT}; assert asyncio.run(agent.arun("go")).text == "done"'
+_FIRST_SYNC: Final = f'import plait; {_AGENT}; assert agent.run("go").text == "done"'
 _COUNT_MODULES: Final = "import sys; before = len(sys.modules); {}; print(len(sys.modules) - before)"
 
 
@@ -98,8 +104,8 @@ MEASURES: Final[Sequence[Measure]] = (
         rounds=1,
     ),
     _start("plait --version", Subject(arguments=("-m", "plait", "--version")), _BARE, 3.0),
-    _start("first answer, async", _worker("p_plait"), _python("import asyncio, ssl"), 2.5),
-    _start("first answer, sync", _worker("p_plait", "run_sync"), _python("import asyncio, ssl"), None),
+    _start("first answer, async", _python(_FIRST_ASYNC), _python("import asyncio, ssl"), 2.5),
+    _start("first answer, sync", _python(_FIRST_SYNC), _python("import asyncio, ssl"), None),
     _steps(50, "async", _ASYNC, 1.2, rounds=7),
     _steps(200, "async", _ASYNC, 0.7),
     _steps(800, "async", _ASYNC, 0.25, rounds=3),

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.plan import Measure, Subject
+from bench.plan import URL, Measure, Subject
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _LIMIT_S: Final = 120
@@ -116,10 +116,7 @@ def profile_of(measure: Measure, url: str) -> str:
 def _measure(measure: Measure, subject: Subject, url: str) -> Mapping[str, float]:
     if measure.kind == "worker":
         return _worker(subject, measure.mode, url, measure.count)
-    arguments = subject.arguments
-    if subject.module:
-        arguments = ("-m", "bench.worker", subject.module, "first_answer", url, subject.face, "1")
-    measured, output = _process(arguments)
+    measured, output = _process(tuple(each.replace(URL, f"{url}/v1") for each in subject.arguments))
     return {**measured, "modules": float(output)} if measure.kind == "modules" else measured
 
 

@@ -124,17 +124,6 @@ def conversations(subject: ModuleType, urls: tuple[str, str], face: str, count: 
     return {"cpu_ms": timer.cpu_s * 1e3 / count / 10, "wall_ms": timer.wall_s * 1e3 / count / 10}
 
 
-def first_answer(subject: ModuleType, urls: tuple[str, str], face: str, count: int) -> dict[str, float]:
-    """One request and nothing else: what counts is the process as a whole, which the caller measures."""
-    function = getattr(subject, face)
-    context = subject.setup(urls[1])
-    answer = (
-        asyncio.run(function(context, "done")) if inspect.iscoroutinefunction(function) else function(context, "done")
-    )
-    expect(answer == "done", f"the answer was {answer!r}")
-    return {}
-
-
 def expect(holds: bool, otherwise: str) -> None:
     """Stop a measurement that measured something else.
 
@@ -145,7 +134,7 @@ def expect(holds: bool, otherwise: str) -> None:
         raise RuntimeError(otherwise)
 
 
-MODES = {"steps": steps, "deltas": deltas, "conversations": conversations, "first_answer": first_answer}
+MODES = {"steps": steps, "deltas": deltas, "conversations": conversations}
 
 
 def main() -> None:

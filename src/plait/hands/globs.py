@@ -56,8 +56,10 @@ def compile_glob(pattern: str, *, at_any_depth: bool = False, splits_base: bool 
 
 
 def translate_name(name: str, *, escapes: bool = False) -> str:
-    """Return the regular expression of a pattern for one name; `escapes` gives `\\` its meaning in a `.gitignore`.
+    """Return the regular expression of a pattern for one name.
 
+    `escapes` is the way of a `.gitignore`: `\\` takes the next character as it is, and a `[` that is never closed
+    makes a pattern that fits nothing (elsewhere it stands for itself).
     Between two stars the earliest fit is taken for good (an atomic group), as a later one can never do better.
     """
     pieces = [""]
@@ -72,6 +74,8 @@ def translate_name(name: str, *, escapes: bool = False) -> str:
         elif character == "[" and (found := _character_class(name, at, escapes)):
             text, at = found
             pieces[-1] += text
+        elif character == "[" and escapes:
+            return "(?!)"
         elif character == "\\" and escapes and at < len(name):
             pieces[-1] += re.escape(name[at])
             at += 1
@@ -81,6 +85,21 @@ def translate_name(name: str, *, escapes: bool = False) -> str:
         return pieces[0]
     first, *middle, last = pieces
     return first + "".join(f"(?>[^/]*?{piece})" for piece in middle) + f"[^/]*{last}"
+
+
+def split_names(pattern: str) -> list[str]:
+    """Split a `.gitignore` pattern at its slashes, but for those in brackets, where one is a character."""
+    names = [""]
+    at = 0
+    while at < len(pattern):
+        found = _character_class(pattern, at + 1, True) if pattern[at] == "[" else None
+        end = found[1] if found else at + 2 if pattern[at] == "\\" else at + 1
+        if pattern[at:end] == "/":
+            names.append("")
+        else:
+            names[-1] += pattern[at:end]
+        at = end
+    return names
 
 
 def _refuse_unusable(pattern: str) -> None:

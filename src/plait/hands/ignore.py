@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from plait.hands.globs import translate_name
+from plait.hands.globs import split_names, translate_name
 
 _LINES_MAX: Final = 5_000
 _LINE_CHARS_MAX: Final = 1_000
@@ -95,7 +95,7 @@ def _parse_line(line: str) -> tuple[bool, bool, str] | None:
 
 
 def _translate_path(line: str) -> str:
-    names = line.split("/")
+    names = split_names(line)
     pieces: list[str] = []
     for at, name in enumerate(names):
         is_last = at == len(names) - 1
@@ -105,7 +105,7 @@ def _translate_path(line: str) -> str:
         elif name == "**":
             pieces.append("[^/]+(?:/[^/]+)*")
         else:
-            pieces.append(translate_name(name, escapes=True) + ("" if is_last else "/"))
+            pieces.append(f"(?=[^/]){translate_name(name, escapes=True)}{'' if is_last else '/'}")
     return "".join(pieces)
 
 

@@ -190,8 +190,8 @@ class _Parser:
 
     def _escape(self) -> _Node:
         character = self._next(r"ends in a backslash")
-        if character in "bB":
-            return _Node(rf"(?-u:\{character})", rf"(?a:\{character})", can_repeat=False)
+        if character == "b":
+            return _Node(r"(?-u:\b)", r"(?a:\b)", can_repeat=False)
         if character.lower() in _ESCAPED_SETS:
             return _set_node(self._escaped_set(character))
         return self._one(chr(self._escaped_character(character)))

@@ -16,8 +16,9 @@ from typing import IO, Final
 
 MEMORY_BYTES_MAX: Final = 2 << 30
 
+LINE_END: Final = -1
 Hit = tuple[int, int]
-"""Line number from 1, and the byte of that line, from 0, at which the first match begins."""
+"""Line number from 1, and the byte of that line, from 0, at which the first match begins (`LINE_END`: behind it)."""
 
 
 def find_hits(pattern: re.Pattern[str], data: bytes, hits_max: int) -> list[Hit]:

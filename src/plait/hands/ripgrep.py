@@ -17,7 +17,7 @@ from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.patterns import SearchPattern
 from plait.hands.process import run
 from plait.hands.python_search import SearchStopped
-from plait.hands.regex_worker import Hit
+from plait.hands.regex_worker import LINE_END, Hit
 
 _FLAGS: Final = (
     *("--no-config", "--no-messages", "--color=never", "--threads=1", "--text", "--encoding=none"),
@@ -124,12 +124,16 @@ def _judge(finished: Finished, pattern: SearchPattern) -> None:
 
 
 def _parse(output: bytes) -> Iterator[tuple[bytes, Hit]]:
-    """Read records of `path NUL line : column : anything LF`; a path may hold anything but NUL."""
+    """Read records of `path NUL line : column : anything LF`; a path may hold anything but NUL.
+
+    An empty match at the end of a line comes without its column.
+    """
     at = 0
     while (nul := output.find(b"\0", at)) >= 0:
         end = output.find(b"\n", nul)
         if end < 0:
             return  # the last record was cut off
-        line, column, _ = output[nul + 1 : end].split(b":", 2)
-        yield output[at:nul], (int(line), int(column) - 1)
+        line, *rest = output[nul + 1 : end].split(b":", 2)
+        has_column = len(rest) == 2 and rest[0].isdigit()
+        yield output[at:nul], (int(line), int(rest[0]) - 1 if has_column else LINE_END)
         at = end + 1

@@ -25,7 +25,7 @@ from plait.hands.globs import compile_glob
 from plait.hands.listing import descent, prefix_of, readable
 from plait.hands.patterns import SearchPattern, compile_pattern
 from plait.hands.python_search import PythonSearch, SearchStopped
-from plait.hands.regex_worker import Hit
+from plait.hands.regex_worker import LINE_END, Hit
 from plait.hands.ripgrep import Ripgrep, RipgrepFailed
 from plait.hands.walk import Stopped, Walk, WalkRules
 from plait.hands.workspace import Files, OpenDirectory, Pinned
@@ -310,7 +310,8 @@ class _Search:
     def _match(self, path: str, lines: list[bytes], hit: Hit) -> Match:
         number, byte = hit
         context, chars_max = self.query.context, self.query.line_chars_max
-        text, column = _cut(lines[number - 1], byte, chars_max)
+        line = lines[number - 1]
+        text, column = _cut(line, len(line) if byte == LINE_END else byte, chars_max)
         before = tuple(_cut(line, 0, chars_max)[0] for line in lines[max(0, number - 1 - context) : number - 1])
         after = tuple(_cut(line, 0, chars_max)[0] for line in lines[number : number + context])
         return Match(path, number, column, text, before, after)

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from plait._version import __version__
+    from plait.cli.console import (
+        console,
+    )
     from plait.core.cancel import (
         Cancel,
     )
@@ -83,6 +86,15 @@ if TYPE_CHECKING:
     from plait.engine.result import (
         RunResult,
     )
+    from plait.engine.spec import (
+        AgentSpec,
+        load_specification,
+        validate_schema,
+    )
+    from plait.events.named import (
+        EventCallback,
+        NamedEvent,
+    )
     from plait.kernel.effects import (
         Allow,
         Ask,
@@ -104,10 +116,69 @@ if TYPE_CHECKING:
         ChatModel,
         chat_model,
     )
+    from plait.session.cancelling import (
+        CancelToken,
+    )
+    from plait.session.clients import (
+        create_client,
+    )
+    from plait.session.defaults import (
+        TOOL_LIBRARY,
+        dispatch,
+        get_tool_output_stream,
+        register_tools_in_library,
+        set_ask_user_handler,
+        set_tool_output_stream,
+    )
+    from plait.session.opening import (
+        init_session,
+    )
+    from plait.session.options import (
+        DEFAULT_MAX_TOKENS,
+    )
+    from plait.session.result import (
+        SessionResult,
+    )
+    from plait.session.sender import (
+        SENDER_KINDS,
+        sender_header,
+    )
+    from plait.session.session import (
+        Session,
+    )
+    from plait.session.subscribing import (
+        on,
+        subscribe,
+        unsubscribe,
+    )
+    from plait.session.tasks import (
+        run,
+        run_agent,
+        run_task,
+    )
+    from plait.session.turns import (
+        run_turn,
+    )
+    from plait.tools.definitions import (
+        CANONICAL_TOOLS,
+        SUPERSEDED_TOOLS,
+    )
+    from plait.tools.docstrings import (
+        extract_tool_specs_from_module,
+        parse_tool_spec_from_docstring,
+        tool_spec_to_schema,
+    )
+    from plait.tools.library import (
+        default_tool_spec,
+    )
+    from plait.tools.spec import (
+        build_tool_spec,
+    )
 
 _HOMES: "Mapping[str, str]" = {
     "Agent": "plait.engine.agent",
     "AgentProbeError": "plait.core.errors:PlaitError",
+    "AgentSpec": "plait.engine.spec",
     "AgentSpecDisabledError": "plait.core.errors",
     "AgentSpecInvalidError": "plait.core.errors",
     "Allow": "plait.kernel.effects",
@@ -116,14 +187,18 @@ _HOMES: "Mapping[str, str]" = {
     "Ask": "plait.kernel.effects",
     "AuthenticationError": "plait.core.errors",
     "AutoApprover": "plait.engine.approval",
+    "CANONICAL_TOOLS": "plait.tools.definitions",
     "CacheProofError": "plait.core.errors",
     "Cancel": "plait.core.cancel",
+    "CancelToken": "plait.session.cancelling",
     "ChatModel": "plait.models.chat_model",
     "ConfigError": "plait.core.errors",
     "ContextManager": "plait.engine.context_manager",
     "ContextWindowExceededError": "plait.core.errors",
     "ControlError": "plait.core.errors",
+    "DEFAULT_MAX_TOKENS": "plait.session.options",
     "Deny": "plait.kernel.effects",
+    "EventCallback": "plait.events.named",
     "FatalToolDispatchError": "plait.core.errors",
     "Image": "plait.core.messages",
     "ImageContent": "plait.core.messages:Image",
@@ -144,6 +219,7 @@ _HOMES: "Mapping[str, str]" = {
     "ModelRequestError": "plait.core.errors",
     "ModelTimeout": "plait.core.errors",
     "ModelUnavailable": "plait.core.errors",
+    "NamedEvent": "plait.events.named",
     "Options": "plait.kernel.ports",
     "PlaitError": "plait.core.errors",
     "PolicyError": "plait.core.errors",
@@ -157,7 +233,12 @@ _HOMES: "Mapping[str, str]" = {
     "Retry": "plait.kernel.rules",
     "Rules": "plait.kernel.rules",
     "RunResult": "plait.engine.result",
+    "SENDER_KINDS": "plait.session.sender",
+    "SUPERSEDED_TOOLS": "plait.tools.definitions",
+    "Session": "plait.session.session",
     "SessionBusy": "plait.core.errors",
+    "SessionResult": "plait.session.result",
+    "TOOL_LIBRARY": "plait.session.defaults",
     "Text": "plait.core.messages",
     "Tool": "plait.kernel.tools",
     "ToolCall": "plait.core.messages",
@@ -169,14 +250,38 @@ _HOMES: "Mapping[str, str]" = {
     "UnsupportedFeature": "plait.core.errors",
     "Usage": "plait.core.usage",
     "__version__": "plait._version",
+    "build_tool_spec": "plait.tools.spec",
     "chat_model": "plait.models.chat_model",
+    "console": "plait.cli.console",
+    "create_client": "plait.session.clients",
+    "default_tool_spec": "plait.tools.library",
+    "dispatch": "plait.session.defaults",
+    "extract_tool_specs_from_module": "plait.tools.docstrings",
+    "get_tool_output_stream": "plait.session.defaults",
+    "init_session": "plait.session.opening",
+    "load_specification": "plait.engine.spec",
+    "on": "plait.session.subscribing",
+    "parse_tool_spec_from_docstring": "plait.tools.docstrings",
     "redact_secrets": "plait.core.redact",
+    "register_tools_in_library": "plait.session.defaults",
+    "run": "plait.session.tasks",
+    "run_agent": "plait.session.tasks",
+    "run_task": "plait.session.tasks",
+    "run_turn": "plait.session.turns",
+    "sender_header": "plait.session.sender",
+    "set_ask_user_handler": "plait.session.defaults",
+    "set_tool_output_stream": "plait.session.defaults",
+    "subscribe": "plait.session.subscribing",
+    "tool_spec_to_schema": "plait.tools.docstrings",
+    "unsubscribe": "plait.session.subscribing",
+    "validate_schema": "plait.engine.spec",
 }
 """Public name → the module it lives in (`module:name` where it is called something else there)."""
 
 __all__ = [
     "Agent",
     "AgentProbeError",
+    "AgentSpec",
     "AgentSpecDisabledError",
     "AgentSpecInvalidError",
     "Allow",
@@ -185,14 +290,18 @@ __all__ = [
     "Ask",
     "AuthenticationError",
     "AutoApprover",
+    "CANONICAL_TOOLS",
     "CacheProofError",
     "Cancel",
+    "CancelToken",
     "ChatModel",
     "ConfigError",
     "ContextManager",
     "ContextWindowExceededError",
     "ControlError",
+    "DEFAULT_MAX_TOKENS",
     "Deny",
+    "EventCallback",
     "FatalToolDispatchError",
     "Image",
     "ImageContent",
@@ -213,6 +322,7 @@ __all__ = [
     "ModelRequestError",
     "ModelTimeout",
     "ModelUnavailable",
+    "NamedEvent",
     "Options",
     "PlaitError",
     "PolicyError",
@@ -226,7 +336,12 @@ __all__ = [
     "Retry",
     "Rules",
     "RunResult",
+    "SENDER_KINDS",
+    "SUPERSEDED_TOOLS",
+    "Session",
     "SessionBusy",
+    "SessionResult",
+    "TOOL_LIBRARY",
     "Text",
     "Tool",
     "ToolCall",
@@ -238,8 +353,31 @@ __all__ = [
     "UnsupportedFeature",
     "Usage",
     "__version__",
+    "build_tool_spec",
     "chat_model",
+    "console",
+    "create_client",
+    "default_tool_spec",
+    "dispatch",
+    "extract_tool_specs_from_module",
+    "get_tool_output_stream",
+    "init_session",
+    "load_specification",
+    "on",
+    "parse_tool_spec_from_docstring",
     "redact_secrets",
+    "register_tools_in_library",
+    "run",
+    "run_agent",
+    "run_task",
+    "run_turn",
+    "sender_header",
+    "set_ask_user_handler",
+    "set_tool_output_stream",
+    "subscribe",
+    "tool_spec_to_schema",
+    "unsubscribe",
+    "validate_schema",
 ]
 
 

@@ -21,7 +21,7 @@ from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.calls import Finishing
 from plait.engine.context_manager import ContextManager
-from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.conversation import Conversation, Terms, Workbench, check_images
 from plait.engine.limits import Limits
 from plait.engine.result import RunResult, error_of, status_of, text_of
 from plait.engine.threads import Threads
@@ -175,10 +175,7 @@ class Agent:
 
     def _question(self, model: Model, text: str, images: Iterable[Image]) -> Message:
         pictures = tuple(images)
-        if pictures and not model.supports_images:
-            raise UnsupportedFeature(
-                f"the model {model.name!r} takes no images", hint="ask without images, or choose a model with vision"
-            )
+        check_images(model, pictures)
         return user(text, pictures)
 
     def _result(self, conversation: Conversation, end: End) -> RunResult:

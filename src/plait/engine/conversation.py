@@ -6,16 +6,17 @@ Floor: 4. Owns: what lasts from one turn to the next; never: where facts are sto
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
-from plait.core.errors import JournalError, JournalPoisoned, SessionBusy
+from plait.core.errors import JournalError, JournalPoisoned, SessionBusy, UnsupportedFeature
+from plait.core.events import Committed
 from plait.core.facts import Reset
 from plait.core.ids import new_id
-from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.messages import Image, Message, ToolCall, ToolResult
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
 from plait.engine.observers import Observers
@@ -48,7 +49,7 @@ class Workbench:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a conversation is held under; fixed from its first request on."""
+    """What a conversation is held under."""
 
     tools: ToolTable
     setup: Setup
@@ -136,6 +137,25 @@ class Conversation:
             self.state.apply(fact)
             self._log.append((fact,))
 
+    def commit(self) -> None:
+        """Make what `rewrite` recorded durable, and show it to the observers.
+
+        Durability: every fact so far is in the log, on return.
+        """
+        with self._held():
+            self._log.commit()
+            for entry in self._log.take_committed():
+                self.observers.publish(Committed(entry))
+
+    def change(self, model: Model, terms: Terms) -> None:
+        """Go on with another model, or under other terms, from the next turn on; not while an async line is open."""
+        with self._held():
+            if model is self.model and terms == self.terms:
+                return
+            assert self._achannel is None, "an async line has to be closed in its event loop first"
+            self.close()
+            self.model, self.terms = model, terms
+
     def close(self) -> None:
         """Give the line to the model back."""
         if self._channel is not None:
@@ -188,6 +208,14 @@ class Conversation:
             raise
         finally:
             self._busy.release()
+
+
+def check_images(model: Model, images: Sequence[Image]) -> None:
+    """Raise `UnsupportedFeature` for pictures that the model does not take: they are not dropped in silence."""
+    if images and not model.supports_images:
+        raise UnsupportedFeature(
+            f"the model {model.name!r} takes no images", hint="ask without images, or choose a model with vision"
+        )
 
 
 def nobody_knows(call: ToolCall) -> Outcome:

@@ -77,6 +77,8 @@ def error_of(end: End, *, model: str, endpoint: str) -> PlaitError | None:
         return cause
     if cause is not None:
         raise cause
+    if end.reason == "timeout":
+        return LimitReached("the time for this turn is over", limit="timeout", hint="allow more time, or ask for less")
     status = status_of(end.reason)
     if status == "limit":
         return LimitReached(

@@ -1,0 +1,165 @@
+"""What a session may be opened with: one list of keywords for every function that opens one.
+
+Floor: 5. Owns: the keywords, their defaults, which of them are not available yet; never: what one of them does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, ParamSpec, TypedDict, TypeVar
+
+from plait.core.errors import ConfigError
+from plait.engine.approval import Approver
+from plait.engine.limits import Limits
+from plait.events.named import EventCallback
+from plait.kernel.rules import Retry
+from plait.kernel.tools import Tool
+from plait.tools.places import Outside, PolicyName
+
+Proof = bool | Literal["every", "auto"]
+DEFAULT_MAX_TOKENS: Final = 3_000_000
+"""Tokens that one turn may use: prompt tokens that no cache held, and completion tokens."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AgentOptions(TypedDict, total=False):
+    """Keywords of every function that opens a session. None is: as the agent spec says."""
+
+    non_interactive: bool
+    """Nobody can be asked: tools that ask the user are not shown, and say so when they are called."""
+    system_prompt_supplement: str
+    """Stands in the system prompt, after plait's own sentence."""
+    bare: bool
+    """The system prompt is the supplement alone."""
+    cache_key: str | None
+    """Sent where an endpoint routes by it; the session's id unless given."""
+    max_output_tokens: int | None
+    """Tokens of one answer."""
+    strict_cache_proof: Proof
+    """Accepted, and without effect yet: whether an endpoint's cache works is not proved in this version."""
+    on_event: EventCallback | None
+    """Gets every event, after the handlers of its name."""
+    approver: Approver | None
+    """Judges calls that change something, run code or ask for it; without one every call may run."""
+    limits: Limits | None
+    """Ceilings of one turn; no limit of steps unless given."""
+    max_turn_tokens: int | None
+    """Tokens that one turn may use, as `DEFAULT_MAX_TOKENS` counts them; None is no limit."""
+    retry: Retry | None
+    """When a failed request is made again."""
+    workspace: str | os.PathLike[str] | None
+    """Directory in which the tools work; the working directory of the process unless given."""
+    outside: PolicyName | Outside
+    """What file tools may do beyond the workspace; places of keys and passwords are refused in any case."""
+    # From here on: not available yet, see NOT_YET.
+    resumed_from: str | None
+    session_id: str | None
+    tool_executor: object | None
+    compaction_enabled: bool | None
+    compaction_trigger_tokens: int | None
+    compaction_target_tokens: int | None
+    compaction_keep_last_turns: int | None
+    compaction_policy: object | None
+    compaction_min_chars: int | None
+    min_cacheable_tokens: int | None
+    cache_ttl_seconds: float | None
+    tool_ttl_seconds: float | None
+    token_awareness_enabled: bool | None
+    token_awareness_budget_tokens: int | None
+    token_awareness_reminder_tokens: int | None
+    token_awareness_update_every: int | None
+    time_awareness_enabled: bool | None
+    time_awareness_tool_timestamps: bool | None
+    user_awareness_enabled: bool | None
+    system_awareness_enabled: bool | None
+    git_awareness_enabled: bool | None
+    change_awareness_enabled: bool | None
+    durable: bool | None
+    session_dir: str | os.PathLike[str] | None
+    durable_sink: object | None
+    hooks: object | None
+    hooks_enabled: bool | None
+    trust: bool | None
+    step_reducer: object | None
+    control_socket: bool
+    tool_loading: str | None
+    tool_search: object | None
+
+
+class SessionOptions(AgentOptions, total=False):
+    """Keywords of the functions that open a session for an agent spec."""
+
+    tools: Iterable[Tool]
+    """Tools beside those of the spec; one with a name of the spec's takes that one's place."""
+
+
+DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        **dict.fromkeys(SessionOptions.__annotations__),
+        "non_interactive": False,
+        "system_prompt_supplement": "",
+        "bare": False,
+        "strict_cache_proof": True,
+        "max_turn_tokens": DEFAULT_MAX_TOKENS,
+        "tools": (),
+        "outside": "read_outside",
+        "control_socket": False,
+    }
+)
+"""What each keyword is when it is not given."""
+
+_SENSES: Final = ("token", "time", "user", "system", "git", "change")
+NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys("resumed_from session_id session_dir durable_sink step_reducer tool_executor".split(), ()),
+        **dict.fromkeys("tool_search tool_ttl_seconds min_cacheable_tokens cache_ttl_seconds".split(), ()),
+        **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
+        **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
+        **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},
+        "time_awareness_tool_timestamps": (False,),
+        "compaction_enabled": (False,),
+        "compaction_policy": ("never",),
+        "durable": (False,),
+        "hooks": ([], {}, ()),
+        "hooks_enabled": (False,),
+        "trust": (False,),
+        "control_socket": (False,),
+        "tool_loading": ("eager",),
+    }
+)
+"""Keywords of features that are not there yet, each with the values that ask for nothing; None always does."""
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Refuse what would be ignored.
+
+    Raises:
+        TypeError: a keyword is unknown.
+        ConfigError: a keyword belongs to a feature that is not available yet, or has a value that means nothing.
+    """
+    for name, value in options.items():
+        if name not in DEFAULTS:
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
+        if name in NOT_YET and value is not None and value not in NOT_YET[name]:
+            raise ConfigError(f"{name}={value!r} is not available yet", hint=f"leave {name} out")
+    proof = options.get("strict_cache_proof", True)
+    if proof not in (True, False, "every", "auto"):
+        raise ConfigError(f"strict_cache_proof={proof!r} means nothing", hint="it is True, 'every', 'auto' or False")
+
+
+def with_session_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Show the keywords of `SessionOptions` as parameters of a function that takes them as `**options`."""
+    signature = inspect.signature(function)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=annotation)
+        for name, annotation in SessionOptions.__annotations__.items()
+        if name not in signature.parameters
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    return function

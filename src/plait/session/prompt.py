@@ -1,0 +1,30 @@
+"""The system prompt of a session.
+
+Floor: 5. Owns: plait's own sentence and the order of the parts; never: anything that changes between two requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from plait.core.exchange import ToolSchema
+from plait.wire.inline_calls import inline_instructions
+
+_BASE: Final = (
+    "You are a careful coding agent. Use the tools to look before you change anything and to check what you did. "
+    "When the task is done, or cannot be done, say so in plain text."
+)
+
+
+def compose(supplement: str, tools: Iterable[ToolSchema], *, bare: bool, structured: bool) -> str:
+    """Return the system prompt.
+
+    Args:
+        supplement: the caller's own words.
+        tools: described in words where the model has no structured calls.
+        bare: leave plait's own sentence out.
+        structured: the endpoint takes tools as data.
+    """
+    parts = ["" if bare else _BASE, "" if structured else inline_instructions(tools), supplement.strip()]
+    return "\n\n".join(part for part in parts if part)

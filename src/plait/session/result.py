@@ -1,0 +1,37 @@
+"""What a turn of a session came to.
+
+Floor: 5. Owns: the shape of the answer to a caller; never: how it came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plait.core.errors import PlaitError
+from plait.engine.result import Status
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResult:
+    """The outcome of one turn. Whatever went wrong inside the turn stands here and is not raised."""
+
+    session_id: str
+    final_reply: str | None
+    """This turn's answer; None when there is none."""
+    usage: Mapping[str, int]
+    """`{prompt, completion, total, cached, cache_write}` of the whole session."""
+    messages: list[dict[str, Any]]
+    """The session's own list, in the shape of chat-completions messages."""
+    status: Status = "completed"
+    error: PlaitError | None = None
+    """Why the status is `limit` or `error`, or which deadline passed."""
+    steps: int = 0
+    """Model answers of this turn."""
+
+    def raise_for_status(self) -> SessionResult:
+        """Return the result, or raise its error."""
+        if self.error is not None:
+            raise self.error
+        return self

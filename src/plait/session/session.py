@@ -1,0 +1,198 @@
+"""The session itself: a dict of what a host may know, and behind it what is alive.
+
+Floor: 5. Owns: the public keys and who is told of changes; never: opening one (`opening`), or a turn (`turns`).
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, overload
+
+from plait.core.errors import ConfigError
+from plait.core.events import Committed, Event
+from plait.core.facts import MessageAdded
+from plait.core.messages import ToolCall
+from plait.core.usage import Usage
+from plait.engine.approval import Approver
+from plait.engine.base_host import Policy
+from plait.engine.conversation import Conversation
+from plait.engine.limits import Limits
+from plait.events.named import EventCallback
+from plait.events.reducer import counts
+from plait.hands.reach import Place
+from plait.kernel.ports import Model
+from plait.kernel.rules import Rules
+from plait.session.hub import Hub
+from plait.session.mirror import Mirror
+from plait.tools.toolbox import Toolbox
+
+T = TypeVar("T")
+
+
+class Key(Generic[T]):
+    """A public key of a session, as an attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, session: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, session: Session, owner: type) -> T: ...
+
+    def __get__(self, session: Session | None, owner: type) -> T | Self:
+        if session is None:
+            return self
+        try:
+            value: T = session[self._name]
+        except KeyError:
+            raise AttributeError(f"the session has no {self._name!r}") from None
+        return value
+
+    def __set__(self, session: Session, value: T) -> None:
+        session[self._name] = value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a session was opened with, beside what its keys say."""
+
+    supplement: str
+    bare: bool
+    approver: Approver | None
+    limits: Limits
+    max_turn_tokens: int | None
+    request_params: Mapping[str, object]
+    context_window: int | None
+    streams: bool
+    """The spec says that its endpoint streams."""
+    rules: Rules
+
+
+class Following:
+    """Keeps the keys of a session up to its conversation; has to hear of a fact before any handler does."""
+
+    session: Callable[[], Session | None] | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take a fact that is safe."""
+        session = None if self.session is None else self.session()
+        if session is None or not isinstance(event, Committed):
+            return
+        follow(session)
+        fact = event.entry.fact
+        if isinstance(fact, MessageAdded) and fact.message.role == "assistant":
+            session["llm_call_count"] += 1
+
+
+@dataclass
+class Live:
+    """What a session needs while it is open."""
+
+    settings: Settings
+    conversation: Conversation
+    following: Following
+    mirror: Mirror
+    hub: Hub
+    toolbox: Toolbox
+    used_before: Usage
+    """What an earlier session used, from which this one goes on."""
+    model: tuple[object, str, Model] | None = None
+    """The client and the name of the last turn, and the model that they came to."""
+    policy: Policy | None = None
+    running: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a turn."""
+
+
+class Session(dict[str, Any]):
+    """A conversation with a model, as `init_session` returns it.
+
+    A dict of its public keys, which are JSON; each is an attribute too. `messages` may be edited at any time: the
+    change is recorded before the next request. The other keys tell; only `max_output_tokens` and `cache_key` are
+    read again at each turn. One turn at a time, from any thread.
+
+    `close`, or leaving a `with` block, ends what its tools left running; so does dropping the last reference.
+    """
+
+    session_id = Key[str]()
+    model = Key[str]()
+    endpoint = Key[str]()
+    messages = Key[list[dict[str, Any]]]()
+    """The conversation as chat-completions messages, the system prompt first."""
+    tools = Key[list[dict[str, Any]]]()
+    """What the model is shown."""
+    tool_dispatch = Key[dict[str, Any]]()
+    """Tool name to `{python_function, param_map}`, functions by their names."""
+    structured = Key[bool]()
+    """Tools are sent as data; False: the model writes its calls into its text."""
+    streaming = Key[bool]()
+    non_interactive = Key[bool]()
+    cache_key = Key[str | None]()
+    max_output_tokens = Key[int | None]()
+    provider = Key[dict[str, Any] | None]()
+    options = Key[list[str]]()
+    strict_cache_proof = Key[bool | str]()
+    parallel_tool_dispatch = Key[bool]()
+    usage_totals = Key[dict[str, int]]()
+    """`{prompt, completion, total, cached, cache_write}` of the whole session."""
+    llm_call_count = Key[int]()
+    """Answers of the model."""
+    session_start_ts = Key[float]()
+    """Seconds since 1970."""
+
+    def __init__(self, values: Mapping[str, Any], live: Live) -> None:
+        super().__init__(values)
+        self._live = live
+        # The toolbox alone: whatever knows a handler may know the session, and would keep it from ever being dropped.
+        self._close_tools = weakref.finalize(self, live.toolbox.close)
+        live.following.session = weakref.ref(self)
+
+    @property
+    def on_event(self) -> EventCallback | None:
+        """The handler for every event."""
+        return self._live.hub.on_event
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a turn runs."""
+        return self._live.running.locked()
+
+    def leads(self, call: ToolCall) -> Place:
+        """Say where the path of a file tool's call leads: for an approver that asks only about what is outside."""
+        return self._live.toolbox.leads(call)
+
+    def close(self) -> None:
+        """End what tools left running and remove output that was kept for the session; may be called twice."""
+        self._live.conversation.close()
+        self._close_tools()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        """Copy and pickle as the plain dict of the keys, which `init_session(schema, session=…)` restores."""
+        return dict, (dict(self),)
+
+
+REQUIRED: Final = ("session_id", "model", "endpoint", "messages", "usage_totals", "llm_call_count", "session_start_ts")
+"""Keys without which a session cannot be restored."""
+
+
+def follow(session: Session) -> None:
+    """Bring a session's keys up to its conversation."""
+    live: Live = session._live
+    state, items = live.conversation.state, session.get("messages")
+    if not isinstance(items, list):
+        raise ConfigError(f"session['messages'] is {items!r}", hint="it is a list of dicts; put one there")
+    live.mirror.follow(state.history, state.epoch, items)
+    session["usage_totals"].update(counts(live.used_before + state.usage))

@@ -56,10 +56,11 @@ class AsyncHttpTransport:
         try:
             idle = await self._idle_here()
             connection = idle.take(to.route, self._network.keep_alive_s) or await self._connect(to.route, exchange)
+            connection.expect(request.method)
             exchange.begin(connection)
             _ask(request, to, exchange, connection)
             while connection.parser.head is None:
-                await exchange.wait("headers")
+                await exchange.wait()
             return AsyncHttpStream(connection, exchange, lambda: idle.keep(to.route, connection))
         except BaseException:
             exchange.close()
@@ -95,9 +96,9 @@ class AsyncHttpTransport:
         except asyncio.CancelledError:
             if not exchange.is_stopped:
                 raise
-            raise exchange.explain(None, "connect") from None
+            raise exchange.explain(None) from None
         except (OSError, ProxyRefused, ValueError) as error:
-            raise exchange.explain(error, "connect") from error
+            raise exchange.explain(error) from error
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -164,7 +165,7 @@ class AsyncHttpStream:
             if connection.parser.is_over:
                 self._give_back()
                 return b""
-            await exchange.wait("stream")
+            await exchange.wait()
         if exchange.is_aborted:
             raise Aborted
         if not is_draining:
@@ -312,6 +313,13 @@ class _Exchange:
         """True when the exchange was ended by us."""
         return self.is_aborted or self._is_late
 
+    @property
+    def _at(self) -> At:
+        """How far it has got."""
+        if self._connection is None:
+            return "connect"
+        return "headers" if self._connection.parser.head is None else "stream"
+
     def watch(self, stop: Callable[[], object]) -> None:
         """From now on `stop` is called when the deadline passes or the exchange is aborted."""
         self._stop = stop
@@ -323,7 +331,7 @@ class _Exchange:
         self.pace.wait_for_answer()
         self.watch(connection.wake)
 
-    async def wait(self, at: At) -> None:
+    async def wait(self) -> None:
         """Wait until there is something new.
 
         Raises:
@@ -333,9 +341,9 @@ class _Exchange:
         try:
             await self._connection.wait()
         except Exception as problem:  # boundary: whatever broke a connection is told by its failure
-            raise self.explain(problem, at) from problem
+            raise self.explain(problem) from problem
         if self.is_stopped:
-            raise self.explain(None, at)
+            raise self.explain(None)
 
     def abort(self) -> None:
         """Stop now; any thread, any number of times."""
@@ -365,14 +373,14 @@ class _Exchange:
         if connection is not None:
             connection.transport.abort()
 
-    def explain(self, error: Exception | None, at: At) -> ProviderFailed | Aborted:
+    def explain(self, error: Exception | None) -> ProviderFailed | Aborted:
         """Say why a wait ended without what it waited for."""
         if self.is_aborted or (error is None and not self._is_late):
             return Aborted()
         if self._is_late:
-            return timeout_failure(self.pace, self.url, at)
+            return timeout_failure(self.pace, self.url, self._at)
         assert error is not None
-        return failure_of(error, self.url, at)
+        return failure_of(error, self.url, self._at)
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -480,11 +488,10 @@ async def _tunnel(connection: _Connection, route: Route) -> None:
 def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, connection: _Connection) -> None:
     """Send the request."""
     size_bytes = request.size_bytes if request.parts else None
-    connection.expect(request.method)
     try:
         head = request_head(request.method, to.target, to.host, {**request.headers, **to.headers}, size_bytes)
     except ValueError as error:
-        raise exchange.explain(error, "headers") from error
+        raise exchange.explain(error) from error
     if to.route.is_tls:
         connection.transport.write(b"".join((head, *request.parts)))  # every write is a record of its own
     else:

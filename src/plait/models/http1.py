@@ -137,8 +137,9 @@ class ResponseParser:
                 data = rest
                 continue
             self._held = b""
-            self.head = Head(status, _headers_of(lines[1:]))
-            self._begin_body(self.head, is_old=is_old)
+            head = Head(status, _headers_of(lines[1:]))
+            self._begin_body(head, is_old=is_old)
+            self.head = head
             return rest
         if len(data) > HEAD_BYTES_MAX:
             raise NotHttp("its headers do not end")

@@ -49,13 +49,12 @@ class SyncTransport:
         to = self._destination(request.url)
         exchange = _Exchange(request.url, Pace(limits), cancel)
         try:
-            with exchange.explained("connect"):
+            with exchange.explained:
                 exchange.hold(self._take(to.route) or self._connect(to.route, exchange))
-            with exchange.explained("headers"):
                 exchange.pace.wait_for_answer()
-                parser = ResponseParser(request.method)
-                body = _ask(request, to, exchange, parser)
-            return SyncStream(parser, body, exchange, lambda sock: self._keep(to.route, sock))
+                exchange.parser = ResponseParser(request.method)
+                body = _ask(request, to, exchange, exchange.parser)
+            return SyncStream(exchange.parser, body, exchange, lambda sock: self._keep(to.route, sock))
         except BaseException:
             exchange.close()
             raise
@@ -170,7 +169,7 @@ class SyncStream:
         if self._is_closed:
             return b""
         data, self._first = self._first, b""
-        with self._exchange.explained("stream"):
+        with self._exchange.explained:
             while not data and not self._parser.is_over:
                 data = _receive(self._exchange, self._parser)
         if not data:
@@ -195,6 +194,9 @@ class _Exchange:
         self.url = url
         self.pace = pace
         self.is_aborted = False
+        self.parser: ResponseParser | None = None
+        self.explained = _Explained(self)
+        """Turns what goes wrong inside into `ProviderFailed` or `Aborted`."""
         self._lock = threading.RLock()  # a signal handler may abort while this thread holds it
         self._sock: socket.socket | None = None
         self._spare: socket.socket | None = None
@@ -211,9 +213,12 @@ class _Exchange:
         self._sock.settimeout(self.pace.left_s)
         return self._sock
 
-    def explained(self, at: At) -> _Explained:
-        """Turn what goes wrong inside into `ProviderFailed` or `Aborted`."""
-        return _Explained(self, at)
+    @property
+    def at(self) -> At:
+        """How far it has got."""
+        if self.parser is None:
+            return "connect"
+        return "headers" if self.parser.head is None else "stream"
 
     def hold(self, sock: socket.socket) -> None:
         """Make `sock` the one that is used, and that `abort` shuts down."""
@@ -262,13 +267,10 @@ class _Exchange:
 
 
 class _Explained:
-    """The context of `_Exchange.explained`; a class, because it is entered once a read."""
+    """The context of `_Exchange.explained`; one object, because it is entered once a read."""
 
-    __slots__ = ("_at", "_exchange")
-
-    def __init__(self, exchange: _Exchange, at: At) -> None:
+    def __init__(self, exchange: _Exchange) -> None:
         self._exchange = exchange
-        self._at: At = at
 
     def __enter__(self) -> None:
         return None
@@ -278,9 +280,9 @@ class _Explained:
         if exchange.is_aborted and (error is None or isinstance(error, (OSError, BrokenOff, NotHttp))):
             raise Aborted from None
         if isinstance(error, TimeoutError):
-            raise timeout_failure(exchange.pace, exchange.url, self._at) from error
+            raise timeout_failure(exchange.pace, exchange.url, exchange.at) from error
         if isinstance(error, (OSError, BrokenOff, NotHttp, ProxyRefused, ValueError)):
-            raise failure_of(error, exchange.url, self._at) from error
+            raise failure_of(error, exchange.url, exchange.at) from error
 
 
 def _dial(host: str, port: int, exchange: _Exchange) -> socket.socket:

@@ -58,28 +58,34 @@ def meets(measure: Measure, figure: Figure) -> bool:
 
 def last_ratios() -> dict[str, float]:
     """Return the ratios that were kept last, by name; empty when none were."""
-    if not LAST.exists():
-        return {}
-    kept: dict[str, Any] = json.loads(LAST.read_text())
-    return {figure["name"]: figure["ratio"] for figure in kept["figures"]}
+    return {figure["name"]: figure["ratio"] for figure in _kept()}
 
 
 def save(figures: Sequence[Figure], *, keep: bool) -> Path:
-    """Write the figures under `bench/out`, and with `keep` over the committed ones too; return the file."""
+    """Write the figures under `bench/out` and return the file; with `keep` they replace the committed ones by name."""
     _OUT.mkdir(exist_ok=True)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    document = {
+    document: dict[str, Any] = {
         "at": at,
         "python": platform.python_version(),
         "platform": f"{sys.platform}-{platform.machine()}",
         "figures": [{name: _rounded(value) for name, value in asdict(figure).items()} for figure in figures],
     }
-    text = json.dumps(document, indent=1) + "\n"
     path = _OUT / f"{at.replace(':', '')}.json"
-    path.write_text(text)
+    path.write_text(_text(document))
     if keep:
-        LAST.write_text(text)
+        new = {figure.name for figure in figures}
+        old = [figure for figure in _kept() if figure["name"] not in new]
+        LAST.write_text(_text({**document, "figures": [*document["figures"], *old]}))
     return path
+
+
+def _kept() -> list[dict[str, Any]]:
+    return list(json.loads(LAST.read_text())["figures"]) if LAST.exists() else []
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_row_tells_all_it_knows() -> None:
 
 
 def test_figures_are_kept_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept figures are what the next run compares with."""
+    """Kept figures are what the next run compares with; a run of some rows replaces only those."""
     monkeypatch.setattr(report, "LAST", tmp_path / "last.json")
     monkeypatch.setattr(report, "_OUT", tmp_path / "out")
 
@@ -61,6 +62,9 @@ def test_figures_are_kept_and_read_back(tmp_path: Path, monkeypatch: pytest.Monk
     path = report.save([figure(1.25)], keep=True)
     assert {"row": 1.25} == report.last_ratios()
     assert json.loads(path.read_text()) == json.loads((tmp_path / "last.json").read_text())
+    report.save([replace(figure(2.0), name="other"), figure(1.5)], keep=True)
+    report.save([figure(1.75)], keep=True)
+    assert {"row": 1.75, "other": 2.0} == report.last_ratios()
 
 
 def test_a_measurement_of_the_floors() -> None:

@@ -154,7 +154,7 @@ SCRIPTS = [*at_every_phase(), *statuses(), *contents(), *deliveries()]
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_every_quick_fault_has_its_class(colour: str) -> None:
-    """One conversation after another with one server that breaks differently each time: each outcome is its script's."""
+    """A server that breaks differently each time is told rightly each time."""
     quick = [script for script in SCRIPTS if script.is_quick]
     with ScriptServer([script.step for script in quick]) as server:
         model = chat_model("any", server.url, timeouts=LIMITS)

@@ -77,7 +77,7 @@ def busy_world(**more: Any) -> World:
     """A world in which a turn with four long rounds is over."""
     ids = ["h0", "h1", "h2", "h3"]
     world = World(
-        [*[said(look_at(id)) for id in ids], said("first answer")], results=dict.fromkeys(ids, "x" * 300), **more
+        [*[said(look_at(each)) for each in ids], said("first answer")], results=dict.fromkeys(ids, "x" * 300), **more
     )
     world.run(user("First task."))
     return world

@@ -13,7 +13,7 @@ CALLS = assistant(calls=[call("look", "a"), call("look", "b")])
 
 def results(*ids: str) -> Message:
     """Make a tool message."""
-    return Message("tool", tuple(ToolResult(id) for id in ids))
+    return Message("tool", tuple(ToolResult(each) for each in ids))
 
 
 @pytest.mark.parametrize(

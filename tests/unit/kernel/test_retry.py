@@ -139,7 +139,7 @@ def test_a_resumed_wait_is_waited() -> None:
 def long_history(world: World, rounds: int = 6) -> World:
     """Give a world an earlier turn with many rounds."""
     ids = [f"h{number}" for number in range(rounds)]
-    replies = [*[said(look_at(id)) for id in ids], said("earlier answer")]
+    replies = [*[said(look_at(each)) for each in ids], said("earlier answer")]
     earlier = World(replies, results=dict.fromkeys(ids, "x" * 400))
     earlier.run(user("An earlier task."))
     world.facts = list(earlier.facts)
@@ -176,7 +176,7 @@ def test_an_overflow_shrinks_further_each_time() -> None:
 def test_a_long_single_turn_can_be_made_to_fit() -> None:
     """Steps of one turn are summarised like turns are."""
     ids = [f"c{number}" for number in range(6)]
-    steps = [said(look_at(id)) for id in ids]
+    steps = [said(look_at(each)) for each in ids]
     world = World([*steps, failed("context_overflow"), said("S"), said("done")], results=dict.fromkeys(ids, "y" * 300))
 
     assert "completed" == world.run().reason

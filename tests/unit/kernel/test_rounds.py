@@ -23,7 +23,7 @@ from tests.helpers.worlds import TASK, TOOLS, World, call, needs_number, said
     ],
 )
 def test_a_call_that_cannot_run_is_answered(asked: object, words: str) -> None:
-    """Unknown tools and arguments that do not fit get an error result; nobody is asked, nothing runs, the turn goes on."""
+    """Unknown tools and arguments that do not fit get an error result; nobody is asked, and the turn goes on."""
     world = World([said(asked), said("done")])  # type: ignore[arg-type]
 
     assert End("completed", "done") == world.run()
@@ -84,7 +84,7 @@ def test_a_cut_answer_never_runs_its_calls(stop: StopReason) -> None:
     world = World([said([call("write", "a"), call("look", "b")], stop), said("done")])
 
     assert End("completed", "done") == world.run()
-    assert ["error", "error"] == [world.result(id).status for id in ("a", "b")]
+    assert ["error", "error"] == [world.result(each).status for each in ("a", "b")]
     assert "cut off" in world.result("a").content
     assert [] == world.approvals == world.acts
 
@@ -247,7 +247,7 @@ def test_an_interrupt_closes_the_round(partly: bool) -> None:
     world = Cut([said([call("look", "a"), call("look", "b"), call("write", "c")])])
 
     assert End("interrupted") == world.run()
-    statuses = [world.result(id).status for id in ("a", "b", "c")]
+    statuses = [world.result(each).status for each in ("a", "b", "c")]
     assert ["ok" if partly else "unknown", "unknown", "cancelled"] == statuses
     assert [RoundClosed(1)] == world.of_type(RoundClosed)
     assert not world.state.in_turn
@@ -277,7 +277,7 @@ def test_an_interrupted_approval_closes_the_round() -> None:
     world = World([said([call("look", "a"), call("look", "b")])], verdicts={"b": Interrupted("timeout")})
 
     assert End("timeout") == world.run()
-    assert ["cancelled", "cancelled"] == [world.result(id).status for id in ("a", "b")]
+    assert ["cancelled", "cancelled"] == [world.result(each).status for each in ("a", "b")]
     assert {} == world.ran
 
 

@@ -1,4 +1,4 @@
-"""P-POS: where a turn stands follows from its facts alone, so it goes on from any of them as if nothing had happened."""
+"""P-POS: where a turn stands follows from its facts alone, so it goes on from any of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def assert_goes_on_from_everywhere(program: Program) -> int:
 
 @given(programs)
 def test_a_turn_goes_on_from_every_prefix(program: Program) -> None:
-    """Whatever the model, the tools, the approver and the host do: a crash after any fact changes nothing in the end."""
+    """Whatever model, tools, approver and host do: a crash after any fact changes nothing in the end."""
     assert_goes_on_from_everywhere(program)
 
 

@@ -160,8 +160,9 @@ def test_a_timeout_ends_the_whole_tree(sh: Callable[..., Finished]) -> None:
 
 @needs_proc
 def test_a_forking_tree_does_not_outrun_its_end(sh: Callable[..., Finished]) -> None:
-    """Processes that start others without end are caught up with."""
-    done = sh("f() { (sleep 0.01; f) & (sleep 0.02; f) & }; ulimit -u 3000; f; sleep 30", timeout_s=0.15, grace_s=0)
+    """Processes that keep starting others are caught up with. Bounded in depth: a bomb that goes off takes all."""
+    bounded = "f() { [ $1 -gt 0 ] && { (sleep 0.05; f $(($1 - 1))) & (sleep 0.05; f $(($1 - 1))) & }; sleep 30; }; f 5"
+    done = sh(bounded, timeout_s=0.15, grace_s=0)
     assert "timed_out" == done.end
     assert [] == living(sh)
 

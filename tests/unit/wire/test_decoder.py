@@ -14,7 +14,7 @@ from plait.core.exchange import ProviderFailed, Reply
 from plait.core.messages import Message, Reasoning, Text, ToolCall
 from plait.wire.decode import decode_body, decoder_for, describe_answer, pieces_of
 from plait.wire.decoder import Decoder
-from plait.wire.profile import DecodeOptions, WireName, WireProfile
+from plait.wire.profile import DecodeOptions, WireName, WireProfile, standard_loads
 
 WIRES: tuple[WireName, ...] = ("chat", "responses", "anthropic")
 FINISH = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
@@ -63,7 +63,7 @@ NO_STREAM = ("not_event_stream", False, None)
         (b"upstream said no", NO_STREAM),
         (b'{"status": "ok"}', NO_STREAM),
         (b"[]", NO_STREAM),
-        (gzip.compress(b"<html>"), NO_STREAM),
+        (gzip.compress(b"<html>", mtime=0), NO_STREAM),
         (b'{"error": {"code": 401, "message": "no key"}}', ("auth", False, "error")),
         (b'{"error": {"type": "invalid_request_error", "message": "no"}}', ("bad_request", False, "error")),
         (b'{"error": "out of memory"}', ("unavailable", True, "error")),
@@ -193,7 +193,7 @@ def test_empty_answer(finish: str, output: int, expected: object) -> None:
     assert (expected or ()) == (outcome or ())
 
 
-@pytest.mark.parametrize("loads", [json.loads, orjson.loads])
+@pytest.mark.parametrize("loads", [standard_loads, orjson.loads])
 def test_halves_of_a_character_meet(loads: Any) -> None:
     """A character sent as two escapes in two events is shown and kept whole; a half alone is kept, not invented."""
     half = b'data: {"choices":[{"delta":{"content":"x\\ud83d"}}]}\n\n'

@@ -96,11 +96,12 @@ class Mirror:
             ConfigError: the list holds something that is no message.
         """
         body = items[1:] if has_system(items) else list(items)
+        self._pending = None
         if body == self._flat:
             return None
-        wrong = next((item for item in body if not isinstance(item, dict)), None)
-        if wrong is not None:
-            raise ConfigError(f"session['messages'] holds {wrong!r}", hint="every item is a dict with a role")
+        for item in body:
+            if not isinstance(item, dict):
+                raise ConfigError(f"session['messages'] holds {item!r}", hint="every item is a dict with a role")
         self._pending = self._edit_of(body)  # type: ignore[arg-type]
         return self._pending
 

@@ -71,10 +71,12 @@ class Tree:
     def kill(self) -> bool:
         """End the whole tree at once. Say whether nothing of it lives any more.
 
-        Members are frozen before they are killed, so that one which forks cannot outrun the search.
+        Members are frozen before they are killed, so that one which forks cannot outrun the search. The group goes
+        first, in one signal: a tree that doubles faster than /proc can be read would never be listed.
         """
         deadline = time.monotonic() + _KILL_WAIT_S
         while True:
+            self._signal_group(signal.SIGSTOP)
             seen: set[tuple[int, int]] = set()
             members = self.members()
             while fresh := [p for p in members if (p.pid, p.start) not in seen]:

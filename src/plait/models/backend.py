@@ -104,15 +104,16 @@ class Backend:
             headers = self._headers[key] = MappingProxyType(self._make_headers(key))
         return headers
 
-    def key_advice(self, key: str) -> str:
-        """Return what to do when the endpoint refuses `key`."""
+    def told(self, failed: ProviderFailed, key: str, url: str) -> ProviderFailed:
+        """Give a failure the advice that only this endpoint's user needs, and take the key out of it."""
         if key:
-            return f"check the key in {self._credentials.label}: it is wrong, expired, or may not use this model"
-        return f"this endpoint wants a key: set {self._credentials.label}"
-
-    def scrub(self, text: str, key: str) -> str:
-        """Take the key out of what an endpoint said."""
-        return text.replace(key, "[REDACTED]") if key else text
+            failed.message = failed.message.replace(key, "[REDACTED]")
+            failed.args = (failed.message,)
+        if failed.kind == "auth":
+            failed.hint = self._key_advice(key)
+        elif failed.detail == "not_event_stream":
+            failed.hint = _address_advice(url, self.endpoint.base)
+        return failed
 
     def close(self) -> None:
         """Close the idle connections of threads; loops close theirs when they end."""
@@ -128,6 +129,11 @@ class Backend:
             transport = self._async_transport
         if transport is not None:
             await transport.aclose()
+
+    def _key_advice(self, key: str) -> str:
+        if key:
+            return f"check the key in {self._credentials.label}: it is wrong, expired, or may not use this model"
+        return f"this endpoint wants a key: set {self._credentials.label}"
 
     def _make_headers(self, key: str) -> dict[str, str]:
         profile = self.endpoint.profile
@@ -167,3 +173,9 @@ class Backend:
         from plait.models.async_http import AsyncHttpTransport
 
         return AsyncHttpTransport(self.options.network)
+
+
+def _address_advice(url: str, base: str) -> str:
+    if base.endswith("/v1"):
+        return f"{url} is no model API: check the endpoint's host and path"
+    return f"{url} is no model API: did you forget /v1? Try {base}/v1"

@@ -196,15 +196,7 @@ class Attempt:
         return True
 
     def _told(self, failed: ProviderFailed) -> ProviderFailed:
-        """Give a failure the advice that only this endpoint's user needs, and take the key out of it."""
-        backend = self._line.backend
-        failed.message = backend.scrub(failed.message, self._key)
-        failed.args = (failed.message,)
-        if failed.kind == "auth":
-            failed.hint = backend.key_advice(self._key)
-        elif failed.detail == "not_event_stream":
-            failed.hint = _address_advice(self.request.url, backend.endpoint.base)
-        return failed
+        return self._line.backend.told(failed, self._key, self.request.url)
 
 
 def _with_options(wire: WireProfile, setup: Setup) -> WireProfile:
@@ -224,9 +216,3 @@ def _redirected(status: int, location: str) -> ProviderFailed:
         detail="redirect",
         hint="use that address as the endpoint, if it is the API you mean",
     )
-
-
-def _address_advice(url: str, base: str) -> str:
-    if base.endswith("/v1"):
-        return f"{url} is no model API: check the endpoint's host and path"
-    return f"{url} is no model API: did you forget /v1? Try {base}/v1"

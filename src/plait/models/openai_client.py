@@ -190,7 +190,8 @@ class Completions:
             if not 200 <= stream.status < 300:
                 text = error_body(stream)
                 _tell_raw(on_raw, stream.status, stream.headers, text)
-                raise classify(stream.status, stream.headers, text).to_exception(status=stream.status)
+                refused = classify(stream.status, stream.headers, text).to_exception(status=stream.status)
+                raise backend.told(refused, key, request.url)
             decoder = ChatDecoder(backend.endpoint.profile.wire, DecodeOptions(loads=orjson.loads))
             raw = bytearray()
             for piece in stream:

@@ -14,7 +14,7 @@ from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
 from plait.core.strict_json import JsonInvalid, parse
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import text_of_arguments
-from plait.wire.decoder import Decoder
+from plait.wire.decoder import Decoder, place_of
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.usage import read_usage
 
@@ -66,7 +66,7 @@ class AnthropicAssembler:
     def __init__(self) -> None:
         self.is_terminated = False
         self._blocks: list[_Block] = []
-        self._by_index: dict[object, _Block] = {}
+        self._by_index: dict[int, _Block] = {}
         self._raw_finish: str | None = None
         self._usage: dict[str, object] = {}
         self._details: dict[str, object] = {}
@@ -80,7 +80,7 @@ class AnthropicAssembler:
         """Take an event that is one piece of text: nearly every event is."""
         if not isinstance(document, dict) or document.get("type") != "content_block_delta":
             return False
-        block, delta = self._by_index.get(document.get("index")), document.get("delta")
+        block, delta = self._by_index.get(place_of(document.get("index")) or 0), document.get("delta")
         if block is None or not isinstance(delta, dict) or delta.get("type") != "text_delta":
             return False
         text = delta.get("text")
@@ -93,7 +93,7 @@ class AnthropicAssembler:
 
     def take(self, document: Mapping[str, object], pieces: list[Piece]) -> bool:
         """Take one event, or the whole message of a server that does not stream."""
-        kind, index = document.get("type"), document.get("index", 0)
+        kind, index = document.get("type"), place_of(document.get("index")) or 0
         if kind == "content_block_delta":
             self._take_delta(index, document.get("delta"), pieces)
         elif kind == "content_block_start":
@@ -154,7 +154,7 @@ class AnthropicAssembler:
             elif value is not None:
                 self._usage[name] = value
 
-    def _start_block(self, index: object, block: object, pieces: list[Piece]) -> None:
+    def _start_block(self, index: int, block: object, pieces: list[Piece]) -> None:
         if not isinstance(block, dict):
             return
         own = self._by_index.get(index)
@@ -173,7 +173,7 @@ class AnthropicAssembler:
             if text:
                 pieces.append(("content" if started.kind == "text" else "reasoning", text))
 
-    def _take_delta(self, index: object, delta: object, pieces: list[Piece]) -> None:
+    def _take_delta(self, index: int, delta: object, pieces: list[Piece]) -> None:
         if not isinstance(delta, dict):
             return
         kind = str(delta.get("type"))
@@ -187,7 +187,7 @@ class AnthropicAssembler:
         if kind in _SHOWN_AS and block.kind in ("text", "thinking", "tool_use"):
             pieces.append((_SHOWN_AS[kind], text))
 
-    def _open(self, index: object, delta: str) -> _Block:
+    def _open(self, index: int, delta: str) -> _Block:
         """Begin a block whose start was never sent."""
         block = _Block({"type": {"text_delta": "text", "thinking_delta": "thinking"}.get(delta, "")})
         self._blocks.append(block)

@@ -13,7 +13,7 @@ from plait.core.messages import Part, Reasoning, Text, ToolCall
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
-from plait.wire.decoder import Decoder, failure_in
+from plait.wire.decoder import Decoder, failure_in, place_of
 from plait.wire.failure import Failure
 from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.opaque import DetailMerger
@@ -57,7 +57,7 @@ class ChatAssembler:
     def __init__(self, profile: WireProfile) -> None:
         self.is_terminated = False
         self._profile = profile
-        self._choices: dict[object, _Choice] = {}
+        self._choices: dict[int, _Choice] = {}
         self._first: _Choice | None = None
         self._usage: Usage | None = None
         self._details: dict[str, object] = {}
@@ -134,10 +134,8 @@ class ChatAssembler:
         )
 
     def _take_choice(self, item: Mapping[str, object], pieces: list[Piece]) -> None:
-        index = item.get("index", 0)
-        choice = self._choices.get(index) if isinstance(index, int) else None
-        if choice is None:
-            choice = self._open_choice(index if isinstance(index, int) else 0)
+        index = place_of(item.get("index")) or 0
+        choice = self._choices.get(index) or self._open_choice(index)
         delta = item.get("delta")
         if isinstance(delta, dict):
             self._take_delta(choice, delta, pieces)
@@ -251,11 +249,10 @@ def _fragment(call: Mapping[str, object]) -> Fragment:
     body = custom if is_custom else call.get("function")
     if not isinstance(body, dict):
         body = {}
-    index = call.get("index", body.get("index"))
     text, is_whole = text_of_arguments(body.get("input" if is_custom else "arguments"))
     extra = call.get("extra_content")
     return Fragment(
-        index=index if isinstance(index, int) and not isinstance(index, bool) else None,
+        index=place_of(call.get("index", body.get("index"))),
         id=_text(call.get("id")),
         name=_text(body.get("name")),
         text=text,

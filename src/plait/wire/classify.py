@@ -166,5 +166,5 @@ def _parsed(text: str) -> object:
 
 
 def _excerpt(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text[: 10 * _EXCERPT_CHARS].split())
     return line if len(line) <= _EXCERPT_CHARS else line[: _EXCERPT_CHARS - 1] + "…"

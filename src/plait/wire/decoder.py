@@ -17,11 +17,21 @@ from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
-from plait.wire.profile import DecodeOptions, WireProfile
+from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
-
-_OBJECT_ARGUMENTS: Final = re.compile(rb'"(?:arguments|input)"\s*:\s*[{\[]')
+_LARGE_NUMBER: Final = re.compile(rb"\d{19}")
+_KEPT_AS_IT_IS: Final = (
+    b'arguments"',
+    b'input"',
+    b'_details"',
+    b'thinking_blocks"',
+    b'extra_content"',
+    b'output_item.done"',
+    b'"output"',
+    b"content_block",
+)
+"""What stands in documents that hold values to be echoed or given to a tool."""
 
 
 class Assembler(Protocol):
@@ -64,7 +74,7 @@ class Decoder:
         self._profile = profile
         self._options = options
         self._loads = options.loads
-        self._may_hold_halves = options.loads is json.loads
+        self._may_hold_halves = options.loads is standard_loads
         """Whether a text may end in half a character: fast parsers refuse such documents, and so tell of them."""
         self._half: Piece | None = None
         self._body = BodyReader()
@@ -129,7 +139,7 @@ class Decoder:
     def _take_all(self, events: list[Event], pieces: list[Piece]) -> None:
         take_text = self._assembler.take_text
         for name, data in events:
-            document = self._parse(name, data)
+            document = self._parse(data)
             if self._garbled is None and name != b"error" and take_text(document, pieces):
                 continue
             self._take(name, data, document, pieces)
@@ -137,6 +147,8 @@ class Decoder:
                 return
 
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
+        if self._loads is not standard_loads and _may_keep_large_number(data):
+            document = _lenient_loads(data)
         if isinstance(document, list) and document:
             document = document[0]
         if data.strip(b' "') == DONE:
@@ -146,29 +158,21 @@ class Decoder:
             self._fail(Failure.of("protocol", "an event of the stream is not JSON", detail="garbled_event"))
         elif document is None and data.lstrip().startswith((b"{", b"[")):
             self._garbled = data
-        elif name == b"error" or (isinstance(document, dict) and is_error(document)):
-            if isinstance(document, dict):
-                self._assembler.take(document, pieces)
-            self._fail(failure_in(document))
         elif isinstance(document, dict):
-            if self._loads is not json.loads and _OBJECT_ARGUMENTS.search(data):
-                document = json.loads(data)  # a fast parser makes other numbers of large integers
             self._knows_wire |= self._assembler.take(document, pieces)
             self.done = self._assembler.is_terminated
+            if name == b"error" or is_error(document):
+                self._fail(failure_in(document))
+        elif name == b"error":
+            self._fail(failure_in(data.decode("utf-8", "replace") if document is None else document))
 
-    def _parse(self, name: bytes, data: bytes) -> object:
-        """Return the document in an event, its text where an error is no JSON, None for anything else."""
+    def _parse(self, data: bytes) -> object:
+        """Return the document in an event, None for what is no JSON."""
         try:
             return self._loads(data)
-        except ValueError:
-            pass
-        self._may_hold_halves = True
-        text = data.decode("utf-8", "replace")
-        try:
-            # The standard library takes what fast parsers refuse: NaN, half characters, damaged UTF-8.
-            return json.loads(text)
         except (ValueError, RecursionError):
-            return text if name == b"error" else None
+            self._may_hold_halves = True
+            return _lenient_loads(data)
 
     def _with_whole_characters(self, pieces: list[Piece]) -> list[Piece]:
         """Hold back half a character that ends a text until its other half comes in the next one."""
@@ -205,8 +209,29 @@ class Decoder:
         return None
 
 
+def _lenient_loads(data: bytes) -> object:
+    """Return a document that a fast parser refuses: with NaN, half characters, damaged UTF-8. None for no JSON."""
+    try:
+        parsed: object = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return parsed
+
+
+def _may_keep_large_number(data: bytes) -> bool:
+    """Say whether a document holds values that are kept as they are, and an integer that a fast parser would round."""
+    return any(name in data for name in _KEPT_AS_IT_IS) and _LARGE_NUMBER.search(data) is not None
+
+
 def failure_in(document: object) -> Failure:
     """Return the failure that a document of a 200 answer reports."""
     from plait.wire.classify import classify_document  # most streams never need the tables behind it
 
     return classify_document(document)
+
+
+def place_of(value: object) -> int | None:
+    """Return an index as a number, None for anything else; a fast parser makes floats of very large ones."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 MESSAGE_CHARS_MAX: Final = 2_000
+_PARAM_CHARS_MAX: Final = 200
 _DEPTH_MAX: Final = 4
 _MESSAGE_KEYS: Final = (
     "message",
@@ -86,7 +87,7 @@ def _param(objects: Sequence[Mapping[str, object]]) -> str:
     for item in reversed(objects):
         param = item.get("param")
         if isinstance(param, str):
-            return param
+            return param[:_PARAM_CHARS_MAX]
     return ""
 
 

@@ -87,11 +87,16 @@ class Encoded:
     marker_gap: int | None = None
 
 
+def standard_loads(data: bytes) -> object:
+    """Parse a JSON document in UTF-8 with the standard library, which guesses no other encoding here."""
+    return json.loads(data.decode())
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
     """What a decoder needs to know beside the profile."""
 
-    loads: Loads = json.loads
+    loads: Loads = standard_loads
     taken_ids: Container[str] = frozenset()
     """Call ids that the session used already."""
     new_id: Callable[[], str] | None = None

@@ -17,7 +17,7 @@ from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import text_of_arguments
-from plait.wire.decoder import Decoder, failure_in
+from plait.wire.decoder import Decoder, failure_in, place_of
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.usage import read_usage
@@ -96,7 +96,8 @@ class ResponsesAssembler:
         """Take an event that is one piece of text: nearly every event is."""
         if not isinstance(document, dict) or document.get("type") != "response.output_text.delta":
             return False
-        item, text = self._by_place.get(document.get("output_index", -1)), document.get("delta")
+        place, text = place_of(document.get("output_index")), document.get("delta")
+        item = None if place is None else self._by_place.get(place)
         if item is None or item.kind != "message" or not isinstance(text, str):
             return False
         item.fragments.setdefault("response.output_text", []).append(text)
@@ -115,7 +116,7 @@ class ResponsesAssembler:
         event, _, step = kind.rpartition(".")
         item = document.get("item")
         if event == "response.output_item" and isinstance(item, dict):
-            self._take_item(item, document.get("output_index"), is_done=step == "done", pieces=pieces)
+            self._take_item(item, place_of(document.get("output_index")), is_done=step == "done", pieces=pieces)
         elif event in _ITEM_OF_EVENT:
             self._take_fragment(event, document, is_done=step == "done", pieces=pieces)
         return kind.startswith("response.")
@@ -173,7 +174,7 @@ class ResponsesAssembler:
             elif own.done is None and own.kind == item.get("type"):
                 own.done = item
 
-    def _take_item(self, item: dict[str, Any], place: object, *, is_done: bool, pieces: list[Piece]) -> None:
+    def _take_item(self, item: dict[str, Any], place: int | None, *, is_done: bool, pieces: list[Piece]) -> None:
         own = self._item_at(place, _text(item.get("id")))
         if own is None or self._is_another(own, item, is_done=is_done):
             own = self._open(_text(item.get("type")), place)
@@ -195,7 +196,7 @@ class ResponsesAssembler:
 
     def _take_fragment(self, event: str, document: Mapping[str, object], *, is_done: bool, pieces: list[Piece]) -> None:
         kind = _ITEM_OF_EVENT[event]
-        place = document.get("output_index")
+        place = place_of(document.get("output_index"))
         own = self._item_at(place, _text(document.get("item_id")))
         if own is None or own.kind != kind:
             own = self._open(kind, place)
@@ -206,16 +207,16 @@ class ResponsesAssembler:
         if event in _SHOWN_AS:
             pieces.append((_SHOWN_AS[event], text))
 
-    def _item_at(self, place: object, id: str) -> _Item | None:
-        if isinstance(place, int):
+    def _item_at(self, place: int | None, id: str) -> _Item | None:
+        if place is not None:
             return self._by_place.get(place)
         named = next((item for item in reversed(self._items) if id and item.id == id), None)
         return named or (self._items[-1] if self._items and not id else None)
 
-    def _open(self, kind: str, place: object) -> _Item:
+    def _open(self, kind: str, place: int | None) -> _Item:
         item = _Item(kind)
         self._items.append(item)
-        if isinstance(place, int):
+        if place is not None:
             self._by_place[place] = item
         return item
 

@@ -10,7 +10,7 @@ from plait.core.messages import Image, Message, Part, Reasoning, Text, ToolCall,
 
 ORIGIN = "here"
 
-TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(lambda text: text.strip() != "")
+TEXTS = st.text('ab ä日🙂"\\\n<{,\x00\u2028', min_size=1, max_size=12).filter(lambda text: text.strip() != "")
 IDS = st.from_regex(r"call_[a-z0-9]{1,6}", fullmatch=True)
 NAMES = st.sampled_from(["read_file", "exec_shell", "f"])
 IMAGES = st.sampled_from([Image("aGk="), Image("aGk=", "image/jpeg"), Image("https://example.org/a.png", kind="url")])

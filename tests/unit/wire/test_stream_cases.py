@@ -12,7 +12,7 @@ import pytest
 
 from plait.core.exchange import ProviderFailed
 from plait.wire.decode import decode_body, decoder_for, describe_answer, parse_cut, pieces_of
-from plait.wire.profile import DecodeOptions, WireName
+from plait.wire.profile import DecodeOptions, WireName, standard_loads
 from tests.unit.wire.cases import CASES, Case, printed_without_replay, stream_cases, wanted
 
 CUTS = ("whole", "bytes", "random:1", "random:2", "random:3")
@@ -43,7 +43,7 @@ def test_case_does_not_depend_on_cuts(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 def test_fast_parser_gives_the_same_answer(case: Case) -> None:
     """A decoder that is handed orjson assembles the same message, or fails in the same way."""
-    assert outcome(case, json.loads) == outcome(case, orjson.loads)
+    assert outcome(case, standard_loads) == outcome(case, orjson.loads)
 
 
 def outcome(case: Case, loads: Any) -> object:

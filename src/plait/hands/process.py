@@ -72,11 +72,7 @@ def _run_beside(running: Running, stop: Cancel) -> Finished:
         box.wait()
     except BaseException:
         stop.cancel("interrupted")
-        while thread.ident is not None and not box.is_filled:  # without an id it has not begun, and starts nothing now
-            try:
-                box.wait()
-            except KeyboardInterrupt:
-                continue  # it is being stopped already; what the first one asked for is raised when that is done
+        box.outlast(thread)
         raise
     return box.take()
 
@@ -110,6 +106,12 @@ class _Box:
         while not self.is_filled:
             with suppress(Empty):
                 self._bell.get(timeout=_LOOK_UP_S)
+
+    def outlast(self, thread: threading.Thread) -> None:
+        """Wait for a run that is being stopped; further interrupts ask for nothing new."""
+        while thread.ident is not None and not self.is_filled:  # without an id it has not begun, and starts nothing now
+            with suppress(KeyboardInterrupt):
+                self.wait()
 
     def take(self) -> Finished:
         """Return or raise what came of it."""

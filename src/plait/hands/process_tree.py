@@ -4,8 +4,9 @@ Floor: 2. Owns: who belongs to a command and how all of them die; never: startin
 
 A process belongs to a command when it is in its session or process group, descends from it, or carries its mark in
 the environment (which `setsid`, double forks and `nohup` keep). A process is known by its id and its start time, and
-signals go through a pidfd where there is one, so none reaches a stranger who got the id later. Where there is no
-/proc, only the process group is known.
+its signals go through a pidfd where there is one, so none reaches a stranger who got the id later. Where there is no
+/proc, only the process group is known. What left session, group, parent and environment behind is not found: only a
+fence holds that.
 """
 
 from __future__ import annotations
@@ -71,24 +72,19 @@ class Tree:
     def kill(self) -> bool:
         """End the whole tree at once. Say whether nothing of it lives any more.
 
-        Members are frozen before they are killed, so that one which forks cannot outrun the search. The group goes
-        first, in one signal: a tree that doubles faster than /proc can be read would never be listed.
+        Groups come first: the kernel signals a group in one step, a member that is just forking included, so no
+        number of processes can outrun it. What has left the group is looked for until nothing is found.
         """
         deadline = time.monotonic() + _KILL_WAIT_S
-        while True:
-            self._signal_group(signal.SIGSTOP)
-            seen: set[tuple[int, int]] = set()
-            members = self.members()
-            while fresh := [p for p in members if (p.pid, p.start) not in seen]:
-                _send_all(fresh, signal.SIGSTOP)
-                seen.update((p.pid, p.start) for p in fresh)
-                members = self.members()
+        self._signal_group(signal.SIGKILL)
+        while members := self.members():
+            for group in {process.group for process in members} - {os.getpgrp()}:
+                _send_group(group, signal.SIGKILL)
             _send_all(members, signal.SIGKILL)
-            self._signal_group(signal.SIGKILL)
-            if self.wait_until_dead(_POLL_S * 5):
-                return True
             if time.monotonic() > deadline:
                 return False
+            time.sleep(_POLL_S)
+        return True
 
     def wait_until_dead(self, timeout_s: float) -> bool:
         """Wait until nothing of the tree lives; say whether that came to be in time."""
@@ -107,8 +103,7 @@ class Tree:
     def _signal_group(self, number: signal.Signals) -> None:
         """Reach the group by its id too; its leader, alive or not yet fetched, keeps the id from being reused."""
         if self.leader:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.leader, number)
+            _send_group(self.leader, number)
 
 
 def mark_of(environment: Mapping[str, str], mark: str) -> str:
@@ -127,6 +122,11 @@ def stop_marked(mark: str, grace_s: float = 0.0) -> bool:
         if tree.wait_until_dead(grace_s):
             return True
     return tree.kill()
+
+
+def _send_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
 
 
 def _send_all(members: Iterable[Process], number: signal.Signals) -> None:

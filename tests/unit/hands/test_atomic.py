@@ -105,7 +105,7 @@ def test_a_kill_at_any_step_leaves_old_or_new(ground: Ground, workspace: Workspa
         (ground.root / "f").write_text("old")
         subprocess.run(["rm", "-rf", str(ground.root / "d")], check=True)
         done = subprocess.run(
-            [sys.executable, "-c", _KILL_AT, str(ground.root), path, str(number)],
+            [sys.executable, "-S", "-c", _KILL_AT, str(ground.root), path, str(number)],
             env={**os.environ, "PYTHONPATH": source},
             capture_output=True,
             text=True,

@@ -54,7 +54,7 @@ def refused(call: Callable[[], object]) -> Refusal:
     ],
 )
 def test_only_the_snippet_changes(
-    ground: Ground, workspace: Workspace, before: bytes, old: str, new: str, after: bytes
+    *, ground: Ground, workspace: Workspace, before: bytes, old: str, new: str, after: bytes
 ) -> None:
     """Newlines, byte order marks, encodings, the missing last newline and broken bytes elsewhere stay."""
     (ground.root / "f").write_bytes(before)

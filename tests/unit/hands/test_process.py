@@ -158,13 +158,29 @@ def test_a_timeout_ends_the_whole_tree(sh: Callable[..., Finished]) -> None:
     assert done.duration_s < 0.3 + 0.2 + 2
 
 
+RELAY = """
+import os, time
+end = time.monotonic() + 5  # whatever happens, this ends
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+"""
+
+
 @needs_proc
-def test_a_forking_tree_does_not_outrun_its_end(sh: Callable[..., Finished]) -> None:
-    """Processes that keep starting others are caught up with. Bounded in depth: a bomb that goes off takes all."""
-    bounded = "f() { [ $1 -gt 0 ] && { (sleep 0.05; f $(($1 - 1))) & (sleep 0.05; f $(($1 - 1))) & }; sleep 30; }; f 5"
-    done = sh(bounded, timeout_s=0.15, grace_s=0)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("f() { [ $1 = 0 ] && exec sleep 30; f $(($1-1)) & f $(($1-1)) & wait; }; f 6", id="many"),
+        pytest.param(f"for i in 1 2 3 4; do {sys.executable} -S -c '{RELAY}' & done; sleep 30", id="relay"),
+    ],
+)
+def test_a_forking_tree_does_not_outrun_its_end(sh: Callable[..., Finished], text: str) -> None:
+    """A hundred processes that are still being forked, and ones that live on only as their own children, all die."""
+    done = sh(text, timeout_s=0.15, grace_s=0)
     assert "timed_out" == done.end
     assert [] == living(sh)
+    assert done.duration_s < 3
 
 
 def test_a_command_may_end_in_its_grace(sh: Callable[..., Finished]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 
 import pytest
@@ -36,7 +37,7 @@ def test_this_process_is_never_a_member() -> None:
 def test_a_name_with_blanks_and_brackets_is_read_right() -> None:
     """The status line of a process with an odd name is taken apart from its end."""
     script = "import ctypes, time; ctypes.CDLL(None).prctl(15, b') R 1 (', 0, 0, 0); print(flush=True); time.sleep(30)"
-    process = subprocess.Popen(["python3", "-S", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()
     found = Tree(process.pid, "").members()

@@ -28,13 +28,11 @@ def read(workspace: Workspace, window: Window | None = None, path: str = "f") ->
         return read_lines(opened, window)
 
 
-@given(
-    st.lists(st.sampled_from(["a\n", "bb\r\n", "\n", "\u00e9\n"]), max_size=12), st.integers(1, 8), st.integers(1, 5)
-)
+@given(pieces=PIECES, first=st.integers(1, 8), count=st.integers(1, 5))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("chunk", [3, 1 << 20])
 def test_a_window_is_a_slice_of_the_lines(
-    ground: Ground, workspace: Workspace, chunk: int, pieces: list[str], first: int, count: int
+    *, ground: Ground, workspace: Workspace, chunk: int, pieces: list[str], first: int, count: int
 ) -> None:
     """Lines are cut as `str.split` on LF cuts them, wherever the pieces that are read begin and end."""
     data = "".join([*pieces, "last"]).encode()
@@ -75,7 +73,7 @@ def test_a_window_is_a_slice_of_the_lines(
     ],
 )
 def test_the_form_of_a_file_is_told(
-    ground: Ground, workspace: Workspace, data: bytes, text: str, encoding: str, newline: str, total: int
+    *, ground: Ground, workspace: Workspace, data: bytes, text: str, encoding: str, newline: str, total: int
 ) -> None:
     """Encoding, newline style and line count are those of the file; its byte order mark is not shown."""
     (ground.root / "f").write_bytes(data)

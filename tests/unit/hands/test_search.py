@@ -301,9 +301,16 @@ BYTES = st.sampled_from(
 CONTENT = st.lists(LETTERS | BYTES, max_size=12).map(b"".join)
 
 
-@given(PATTERNS, st.lists(CONTENT, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 4))
+@given(
+    pattern=PATTERNS,
+    contents=st.lists(CONTENT, min_size=1, max_size=4),
+    is_literal=st.booleans(),
+    ignores_case=st.booleans(),
+    results_max=st.integers(1, 4),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_engines_find_the_same(
+    *,
     ground: Ground,
     workspace: Workspace,
     ripgrep: Ripgrep,

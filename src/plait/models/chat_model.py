@@ -6,7 +6,6 @@ another key.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -264,6 +263,8 @@ async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
     wait_s = limiter.take() if limiter is not None else 0.0
     if not wait_s:
         return
+    import asyncio  # a thread's conversations do without
+
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
 

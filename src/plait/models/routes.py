@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-import ssl
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from plait.core.errors import ConfigError
 from plait.models.transport import Network
+
+if TYPE_CHECKING:
+    import ssl
 
 _PORTS: Final = {"http": 80, "https": 443}
 _SAFE: Final = "/%:=&?~#+!$,;'@()*[]"
@@ -139,6 +140,8 @@ def tls_context(network: Network) -> ssl.SSLContext:
     Raises:
         ConfigError: `ca_file` cannot be read.
     """
+    import ssl
+
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     if network.ca_file:
@@ -190,6 +193,8 @@ def _proxy_of(route: Route, network: Network) -> str | None:
         return network.proxy
     if not network.trust_env:
         return None
+    import urllib.request  # heavy, and not needed for this machine
+
     proxies = urllib.request.getproxies()
     if urllib.request.proxy_bypass(f"{route.host}:{route.port}"):
         return None

@@ -55,6 +55,13 @@ def compile_glob(pattern: str, *, at_any_depth: bool = False, splits_base: bool 
     return Glob(tuple(base), re.compile(f"(?s:{whole})"), only_directories)
 
 
+def split_absolute(pattern: str) -> tuple[str, str]:
+    """Split an absolute pattern into the path of its literal directories and a pattern below it."""
+    names = pattern.split("/")
+    count = 1 + len(list(_literal_directories(names[1:])))
+    return "/".join(names[:count]) or "/", "/".join(names[count:]) or "**"
+
+
 def translate_name(name: str, *, escapes: bool = False) -> str:
     """Return the regular expression of a pattern for one name.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands.globs import compile_glob
+from plait.hands.globs import compile_glob, split_absolute
 from plait.hands.walk import Ignores, Kind, Stopped, Walk, WalkRules, is_ignored, read_ignore, sorted_entries
 from plait.hands.workspace import Files, OpenDirectory
 
@@ -65,9 +65,12 @@ def find_paths(
 ) -> FoundPaths:
     """Find files, directories and links whose path below `path` fits a glob; `globs` says what it means.
 
+    A pattern that begins with `/` or `~/` is about that place, if `files` lets it be opened.
     The directories that the pattern names literally are opened as they are, ignored or not; when they do not exist,
     nothing is found. Raises `Refusal`.
     """
+    if pattern.startswith(("/", "~/")):
+        path, pattern = split_absolute(pattern)
     glob = compile_glob(pattern)
     try:
         directory = files.open_directory("/".join((path, *glob.base)) if path != "." else "/".join(glob.base) or ".")
@@ -96,6 +99,7 @@ def descent(files: Files, directory: OpenDirectory, rules: WalkRules) -> Walk:
     admit = rules.admit
     if admit is not None and prefix:
         rules = replace(rules, admit=lambda path, is_directory: admit(prefix + path, is_directory))
+    rules = replace(rules, forbidden=rules.forbidden | files.forbidden())
     ignores = _ignores_above(files, directory.shown, rules) if rules.respects_ignore_files else ()
     return Walk(directory, rules, ignores, prefix if ignores else "")
 

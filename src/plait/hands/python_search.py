@@ -77,13 +77,16 @@ class PythonSearch:
         raise ToolFault("the search helper died", hint="the pattern may need more memory than it may have; simplify it")
 
     def _start(self) -> None:
-        self._helper = subprocess.Popen(
-            [sys.executable, "-I", "-S", regex_worker.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        try:
+            self._helper = subprocess.Popen(
+                [sys.executable, "-I", "-S", regex_worker.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolFault(f"the search helper cannot be started: {error.strerror}") from error
         self._undo = self._cancel.on_cancel(self._kill)
         if self._deadline_s is not None:
             self._timer = threading.Timer(self._deadline_s, self._kill)

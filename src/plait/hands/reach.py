@@ -86,6 +86,10 @@ class Reach:
         with self.pin(path) as pinned:
             return pinned.open_directory()
 
+    def forbidden(self) -> frozenset[tuple[int, int]]:
+        """The secret places that exist now."""
+        return self.outside.secrets.identities() if self.outside.secrets else frozenset()
+
     def _may(self, purpose: Purpose) -> bool:
         return self.outside.may_write if purpose == "write" else self.outside.may_read
 

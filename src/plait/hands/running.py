@@ -50,8 +50,8 @@ class Running:
         """Start, read, wait, clean up. Raises `Refusal` when the command cannot be started."""
         if self._stop.reason is not None:
             return self._never_started()
-        self._pipes = self._make_pipes()
         try:
+            self._make_pipes()
             process = self._spawn()
             for pipe in self._pipes:
                 pipe.started()
@@ -61,12 +61,15 @@ class Running:
                 pipe.close()
                 pipe.capture.finish()
 
-    def _make_pipes(self) -> list[OutputPipe]:
+    def _make_pipes(self) -> None:
         options = self._options
-        pipes = [OutputPipe("stdout", Capture(options.limits, options.spill_path), options.on_output)]
-        if options.separates_errors:
-            pipes.append(OutputPipe("stderr", Capture(options.limits, options.errors_spill_path), options.on_output))
-        return pipes
+        try:
+            self._pipes.append(OutputPipe("stdout", Capture(options.limits, options.spill_path), options.on_output))
+            if options.separates_errors:
+                errors = Capture(options.limits, options.errors_spill_path)
+                self._pipes.append(OutputPipe("stderr", errors, options.on_output))
+        except OSError as error:
+            raise refusal_from(error, self._argv[0], "run") from error
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         options = self._options
@@ -89,7 +92,7 @@ class Running:
     def _see_through(self, process: subprocess.Popen[bytes]) -> Finished:
         tree = Tree(process.pid, self._mark)
         try:
-            with _Watch(process.pid, self._pipes) as watch:
+            with _Watch(process, self._pipes) as watch:
                 undo = self._stop.on_cancel(watch.wake)
                 try:
                     self._loop(watch, tree)
@@ -97,7 +100,7 @@ class Running:
                     undo()
                 if self._end != "exited" or self._options.leftovers == "kill":
                     tree.kill()
-                exit_code, signal_number = _status(process.pid)
+                exit_code, signal_number = _status(process)
                 self._drain(watch)
             return self._finished(exit_code, signal_number)
         except BaseException:
@@ -177,12 +180,12 @@ class Running:
 class _Watch:
     """Waits for whatever comes first: output, the end of the leader, a wake-up from another thread."""
 
-    def __init__(self, pid: int, pipes: list[OutputPipe]) -> None:
-        self._pid = pid
+    def __init__(self, process: subprocess.Popen[bytes], pipes: list[OutputPipe]) -> None:
+        self._process = process
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._pid_fd = _open_pid(pid)
+        self._pid_fd = _open_pid(process.pid)
         self._pipes = pipes
         self._lock = threading.RLock()
         self._is_closed = False
@@ -226,7 +229,7 @@ class _Watch:
                 call: Callable[[], None] = key.data
                 call()
         if self._pid_fd is None and not self.has_ended:
-            self.has_ended = _has_ended(self._pid)
+            self.has_ended = _has_ended(self._process)
 
     def _read(self, fd: int, pipe: OutputPipe) -> None:
         if not pipe.pump():
@@ -252,21 +255,26 @@ def _open_pid(pid: int) -> int | None:
         return None
 
 
-def _has_ended(pid: int) -> bool:
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
 
 
-def _status(pid: int) -> tuple[int | None, int | None]:
-    """Return exit code and signal of a leader that has ended, without fetching them for good.
+def _status(process: subprocess.Popen[bytes]) -> tuple[int | None, int | None]:
+    """Return exit code and signal of a leader that has ended, where possible without fetching them for good.
 
     Both are None when it has not ended after all, or when the host process ignores its children's ends and the
     system has thrown the status away.
     """
+    if not hasattr(os, "waitid"):  # older Pythons on macOS: there the status can only be fetched
+        code = process.poll()
+        return (None, None) if code is None else (code, None) if code >= 0 else (None, -code)
     try:
-        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return None, None
     if found is None:

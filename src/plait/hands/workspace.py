@@ -161,6 +161,10 @@ class Files(Protocol):
         """Open a directory for listing."""
         ...
 
+    def forbidden(self) -> frozenset[tuple[int, int]]:
+        """Device and inode of what a descent may neither enter nor read."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceOptions:
@@ -251,6 +255,10 @@ class Workspace:
         """Open a directory for listing."""
         with self.pin(path) as pinned:
             return pinned.open_directory()
+
+    def forbidden(self) -> frozenset[tuple[int, int]]:
+        """Nothing: what is beneath the root may be read."""
+        return frozenset()
 
     def _find(self, names: tuple[str, ...]) -> beneath.Spot:
         return beneath.find(self._fd, names, self._kernel, self._by_name)

@@ -17,8 +17,10 @@ from plait.hands import regex_worker
 from plait.hands.listing import find_paths, list_entries
 from plait.hands.patterns import compile_pattern
 from plait.hands.python_search import PythonSearch, SearchStopped
+from plait.hands.reach import OutsidePolicy, Reach
 from plait.hands.ripgrep import Ripgrep
 from plait.hands.search import SearchQuery, SearchResult, search
+from plait.hands.secret_places import SecretPlaces
 from plait.hands.walk import WalkRules
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground
@@ -214,6 +216,28 @@ def test_a_cancel_ends_a_search(ground: Ground, workspace: Workspace, engine: Ri
     cancel.cancel("user")
     result = search(workspace, SearchQuery("(a+)+$"), rules=WalkRules(cancel=cancel), ripgrep=engine)
     assert ("cancelled", ()) == (result.stopped, result.matches)
+
+
+def test_an_absolute_pattern_is_about_its_place(ground: Ground, workspace: Workspace) -> None:
+    """A glob may name the workspace by its absolute path; what is elsewhere stays out of reach."""
+    fill(ground, src__a_py="", b_py="")
+    assert ("src/a.py",) == find_paths(workspace, f"{ground.root}/src/*.py").paths
+    assert ("b.py", "src/a.py") == find_paths(workspace, f"{ground.root}/**/*.py").paths
+    for pattern in (f"{ground.outside}/*", "/*", "~/*"):
+        with pytest.raises(Refusal):
+            find_paths(workspace, pattern)
+
+
+def test_a_search_passes_secrets_over(ground: Ground, engine: Ripgrep | None) -> None:
+    """With secret places known, neither a search nor a glob enters them, whatever they are called here."""
+    fill(ground, home__notes="hit\n")
+    (ground.root / "home/.ssh").mkdir()
+    (ground.root / "home/.ssh/key").write_text("hit\n")
+    (ground.root / "home/copy").hardlink_to(ground.root / "home/.ssh/key")
+    secrets = SecretPlaces.usual(str(ground.root / "home"))
+    reach = Reach(ground.workspace(), OutsidePolicy(secrets=secrets))
+    assert ["home/notes:1:hit"] == lines(search(reach, SearchQuery("hit"), ripgrep=engine))
+    assert ("home/notes",) == find_paths(reach, "home/**").paths
 
 
 def test_what_is_not_there_is_refused(ground: Ground, workspace: Workspace) -> None:

@@ -39,7 +39,7 @@ _FINISH: Final[Mapping[str, Finish]] = {word: finish for finish, words in _WORDS
 
 def finish_of(raw: str | None) -> Finish | None:
     """Return what a provider's word for the end means; a word that nobody knows is a plain stop."""
-    return None if raw is None else _FINISH.get(raw.lower(), "stop")
+    return None if raw is None else _FINISH.get(raw.lower().partition(":")[0], "stop")
 
 
 @dataclass(frozen=True, slots=True)

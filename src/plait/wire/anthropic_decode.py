@@ -237,6 +237,11 @@ def _whole_block(block: _Block) -> dict[str, object]:
     return whole
 
 
+def _is_echoed(block: _Block) -> bool:
+    """A thought whose signature never came would be refused."""
+    return block.kind == "redacted_thinking" or (block.kind == "thinking" and _signature(block) != "")
+
+
 def _signature(block: _Block) -> str:
     return block.whole("signature", "signature_delta")
 
@@ -244,7 +249,7 @@ def _signature(block: _Block) -> str:
 def _replay(blocks: list[_Block], *, is_paused: bool) -> Mapping[str, object] | None:
     if is_paused:
         return {"content": [_whole_block(block) for block in blocks]}
-    kept = [_whole_block(block) for block in blocks if block.kind == "redacted_thinking" or _signature(block)]
+    kept = [_whole_block(block) for block in blocks if _is_echoed(block)]
     if len(kept) == 1 and kept[0]["type"] == "thinking":
         return {"thinking": {name: value for name, value in kept[0].items() if name != "type"}}
     return {"thinking_blocks": kept} if kept else None

@@ -113,11 +113,12 @@ class BodyReader:
 
 
 def _documents(body: bytes) -> list[Event]:
-    """Give the one document of a body, or the documents of a body that has one a line, and the end after them."""
+    """Give the one document of a body, or those of a body that has one a line; then the end."""
     body = body.lstrip(_BLANK)
-    lines = [line for line in body.splitlines() if line.strip()]
-    if len(lines) > 1 and all(line.startswith(b"{") for line in lines) and not _is_json(body):
-        return [*((b"", line) for line in lines), (b"", DONE)]
+    first = body.partition(b"\n")[0].strip()
+    if first != body.strip() and _is_json(first):
+        lines = SseParser()
+        return [*lines.feed(body), *lines.finish(), (b"", DONE)]
     return [(b"", body), (b"", DONE)]
 
 

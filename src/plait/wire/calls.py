@@ -7,8 +7,9 @@ fragment, shared by all calls) and names (once, repeated, in pieces). A fragment
 
 * Its *place* is its index. At a place never used it begins a call if it has a name, or an id that no call has;
   without both it belongs to the last call, for some servers count fragments.
-* At a place in use it continues that place's call, unless it *announces* another: it has a name, and a new id, or
-  the call is complete and what it brings is more than a repetition.
+* At a place in use it continues that place's call, unless it *announces* another: it has a name, and a new id or
+  more than a repetition for a call that is complete. Arguments that are still open go on under the same name, whatever
+  the id.
 * Without an index, an id that is known continues its call; a name begins a call unless it continues the last one.
 * What a server repeats at the end (the same arguments again, once more as a JSON string) is dropped when the call
   is finished, by comparing whole texts: where fragments were cut cannot matter then.
@@ -93,8 +94,13 @@ class CallAssembler:
         return fragment.text
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls as they stand; those without a name were never begun by the model."""
+        """Return the calls as they stand, but for those without a name, which nobody could run."""
         return [_finished(draft) for draft in self._drafts if draft.name]
+
+    @property
+    def lost_a_name(self) -> bool:
+        """True when arguments came for a call whose name never did."""
+        return any(not draft.name and draft.text().strip() for draft in self._drafts)
 
     def _owner(self, fragment: Fragment) -> _Draft | None:
         """Return the call that the fragment continues, None when it begins one."""
@@ -120,6 +126,8 @@ class CallAssembler:
 def _announces(fragment: Fragment, draft: _Draft) -> bool:
     """Say whether a fragment at the place of `draft` begins another call."""
     if not fragment.name or not draft.name:
+        return False
+    if fragment.name == draft.name and draft.texts and not draft.custom and not draft.is_complete():
         return False
     if fragment.id and draft.id and fragment.id != draft.id:
         return True

@@ -128,7 +128,7 @@ class ChatAssembler:
             finish=finish_of(winner.finish),
             raw_finish=winner.finish,
             usage=self._usage,
-            failure=self._failure,
+            failure=self._failure or _lost_name(winner),
             details=self._details,
             replay=_replay(thinker),
         )
@@ -290,6 +290,12 @@ def _parts(thinker: _Choice, content: str, calls: list[ToolCall]) -> tuple[Part,
     if content:
         parts.append(Text(content))
     return (*parts, *calls)
+
+
+def _lost_name(choice: _Choice) -> Failure | None:
+    if choice.finish and choice.calls.lost_a_name:
+        return Failure.of("protocol", "a tool call came without a name")
+    return None
 
 
 def _replay(thinker: _Choice) -> Mapping[str, object] | None:

@@ -55,12 +55,10 @@ def classify(
         error = replace(error, message=_excerpt(text))
     failure = classify_error(error, status, headers, now_s=now_s)
     if status < 400 and document is None:
-        failure = Failure.of(
-            "protocol",
-            f"the endpoint answered {error.message or 'nothing'!r}",
-            retryable=False,
-            detail="not_event_stream",
-        )
+        what = f"the endpoint answered {error.message or 'nothing'!r}"
+        failure = Failure.of("protocol", what, retryable=False, detail="not_event_stream")
+    elif status < 400 and isinstance(document, Mapping) and not is_error(document):
+        failure = Failure.of("protocol", f"the answer of status {status} reports no error", retryable=False)
     elif not failure.message:
         failure = replace(failure, message=f"the endpoint answered status {status} and no reason")
     return _with_known_window(failure, error, prompt_tokens, window)

@@ -210,9 +210,12 @@ class Decoder:
 
 
 def _lenient_loads(data: bytes) -> object:
-    """Return a document that a fast parser refuses: with NaN, half characters, damaged UTF-8. None for no JSON."""
+    """Return a document that strict parsers refuse: NaN, half characters, damaged UTF-8, bare control characters.
+
+    Returns: None for what is no JSON.
+    """
     try:
-        parsed: object = json.loads(data.decode("utf-8", "replace"))
+        parsed: object = json.loads(data.removeprefix(b"data:").decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         return None
     return parsed

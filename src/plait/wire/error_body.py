@@ -23,6 +23,9 @@ _MESSAGE_KEYS: Final = (
     "Message",
     "detail",
 )
+_ERROR_KEYS: Final = ("errors", "detail", "error_msg", "error_code", "errorMessage")
+_ANSWER_KEYS: Final = frozenset({"choices", "output", "content", "type"})
+"""Members that no bare error has: `type` names the events of two wires."""
 _CODE_KEYS: Final = ("code", "status_code", "error_code", "errorCode", "statusCode")
 _TYPE_KEYS: Final = ("type", "status", "error_type", "reason", "__type")
 
@@ -57,9 +60,9 @@ def is_error(document: Mapping[str, object]) -> bool:
         return True
     if document.get("object") == "error" or document.get("type") == "error":
         return True
-    if "choices" in document or "output" in document or "content" in document or "type" in document:
+    if not _ANSWER_KEYS.isdisjoint(document):
         return False
-    return bool(document.get("detail")) or ("message" in document and "code" in document)
+    return isinstance(document.get("message"), str) or any(document.get(key) for key in _ERROR_KEYS)
 
 
 def read_error(document: object) -> ErrorBody:

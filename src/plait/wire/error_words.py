@@ -41,7 +41,7 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         unsupported_model_feature""",
     "model_not_found": """model_not_found not_found not_found_error resource_not_found_error deploymentnotfound
         unknown_model invalid_model invalid_model_error model_not_available model_not_exist unsupported_model
-        resourcenotfoundexception notfounderror""",
+        model_not_supported resourcenotfoundexception notfounderror""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
 BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(

@@ -113,6 +113,13 @@ def counted_fragments(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
             index += 1
 
 
+def new_id_and_name_always(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
+    """The name and another id on every fragment of a call."""
+    for index, (call_id, name, text) in enumerate(calls):
+        for number, piece in enumerate(chunks(text, size)):
+            yield Fragment(index, f"{call_id}.{number}" if number else call_id, name, piece)
+
+
 STYLES = [
     by_the_book,
     interleaved,
@@ -125,6 +132,7 @@ STYLES = [
     summed_up,
     names_in_pieces,
     counted_fragments,
+    new_id_and_name_always,
 ]
 
 

@@ -5,7 +5,6 @@ Floor: 2. Owns: counting and unified diffs, bounded in time and size; never: how
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -43,6 +42,8 @@ def summarise(path: str, before: str, after: str) -> DiffSummary:
     middle = _middle(_lines(before), _lines(after))
     if len(middle.before) + len(middle.after) > _COMPARED_LINES_MAX:
         return DiffSummary(path, len(middle.after), len(middle.before))
+    import difflib
+
     matcher = difflib.SequenceMatcher(None, middle.before, middle.after, autojunk=False)
     kept = sum(block.size for block in matcher.get_matching_blocks())
     return DiffSummary(path, len(middle.after) - kept, len(middle.before) - kept)
@@ -60,6 +61,8 @@ def unified(path: str, before: str, after: str, *, lines_max: int = 400, chars_m
     first = max(0, middle.start - _CONTEXT_LINES)
     tail = old[middle.start + len(middle.before) :][:_CONTEXT_LINES]
     lead = old[first : middle.start]
+    import difflib
+
     pieces = difflib.unified_diff(
         [*lead, *middle.before, *tail],
         [*lead, *middle.after, *tail],

@@ -13,7 +13,6 @@ import selectors
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -39,7 +38,7 @@ class Running:
         self._argv = argv
         self._options = options
         self._stop = stop
-        self._mark = uuid.uuid4().hex
+        self._mark = os.urandom(16).hex()
         self._end: Ended = "exited"
         self._pipes: list[OutputPipe] = []
         self._started_at = time.monotonic()

@@ -53,13 +53,12 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Anchor:
-    """A secret place as the file system has it: its deepest existing part and the names that are still missing."""
+class _Place:
+    """A secret place that exists."""
 
-    identity: Identity
-    missing: tuple[str, ...]
-    is_directory: bool
     path: str
+    identity: Identity
+    is_directory: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +81,40 @@ class SecretPlaces:
 
     def hold(self, pinned: Pinned) -> bool:
         """Say whether the pinned name is a secret place or lies in one, through links and hard links too."""
-        anchors = [anchor for place in self.places if (anchor := _anchor(place))]
-        open_ones = {anchor.identity for place in self.exceptions if (anchor := _anchor(place)) and not anchor.missing}
-        secret = {anchor.identity for anchor in anchors if not anchor.missing}
         status = pinned.status()
+        existing = _existing(self.places)
+        secret = {place.identity for place in existing}
+        open_ones = {place.identity for place in _existing(self.exceptions)}
         own = [(_identity(status), False)] if status else []
         for identity, is_process in (*own, *_ancestors(pinned.fd)):
             if identity in open_ones:
                 return False
             if is_process or identity in secret:
                 return True
-        return _would_be_created(pinned, anchors) or (status is not None and _is_linked(status, anchors))
+        if status is None:
+            return _would_be_created(pinned, self.places)
+        return _is_linked(status, existing)
 
     def identities(self) -> frozenset[Identity]:
         """The places that exist now and the files right in them: what a descent must neither enter nor read."""
-        found = [anchor for place in self.places if (anchor := _anchor(place)) and not anchor.missing]
-        inside = (_files_in(anchor.path) for anchor in found if anchor.is_directory)
-        return frozenset(anchor.identity for anchor in found).union(*inside)
+        found = _existing(self.places)
+        inside = (_files_in(place.path) for place in found if place.is_directory)
+        return frozenset(place.identity for place in found).union(*inside)
 
 
 def _identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-def _anchor(place: str) -> _Anchor | None:
-    """Look up a place; None when not even its root can be looked at."""
-    path = place
-    missing: tuple[str, ...] = ()
-    for _ in range(_DEPTH_MAX):
+def _existing(places: tuple[str, ...]) -> list[_Place]:
+    found: list[_Place] = []
+    for path in places:
         try:
             status = os.stat(path)
-        except FileNotFoundError:
-            path, name = os.path.split(path)
-            missing = (name, *missing)
         except OSError:
-            return None
-        else:
-            return _Anchor(_identity(status), missing, stat.S_ISDIR(status.st_mode), path)
-    return None
+            continue
+        found.append(_Place(path, _identity(status), stat.S_ISDIR(status.st_mode)))
+    return found
 
 
 def _ancestors(fd: int) -> list[tuple[Identity, bool]]:
@@ -150,17 +145,33 @@ def _is_process(fd: int, identity: Identity) -> bool:
         return False
 
 
-def _would_be_created(pinned: Pinned, anchors: list[_Anchor]) -> bool:
+def _would_be_created(pinned: Pinned, places: tuple[str, ...]) -> bool:
+    """Say whether what does not exist yet would come to be in a secret place that does not exist either."""
     names = (*pinned.missing, pinned.name)
     here = _identity(os.fstat(pinned.fd))
-    return any(a.missing and a.identity == here and names[: len(a.missing)] == a.missing for a in anchors)
+    return any(identity == here and names[: len(missing)] == missing for identity, missing in map(_missing, places))
 
 
-def _is_linked(status: os.stat_result, anchors: list[_Anchor]) -> bool:
+def _missing(place: str) -> tuple[Identity | None, tuple[str, ...]]:
+    """Return the deepest directory above a place that exists, and the names from there to it."""
+    path = place
+    missing: tuple[str, ...] = ()
+    for _ in range(_DEPTH_MAX):
+        try:
+            return _identity(os.stat(path)), missing
+        except FileNotFoundError:
+            path, name = os.path.split(path)
+            missing = (name, *missing)
+        except OSError:
+            break
+    return None, missing
+
+
+def _is_linked(status: os.stat_result, places: list[_Place]) -> bool:
     """Say whether a file with several names has one of them directly in a secret directory."""
     if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return False
-    return any(_identity(status) in _files_in(a.path) for a in anchors if a.is_directory and not a.missing)
+    return any(_identity(status) in _files_in(place.path) for place in places if place.is_directory)
 
 
 def _files_in(directory: str) -> set[Identity]:

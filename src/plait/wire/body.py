@@ -17,6 +17,9 @@ from plait.wire.sse import DONE, SIZE_BYTES_MAX, Event, SseParser
 BodyKind = Literal["", "stream", "json", "page"]
 """Empty while nothing but blanks has come."""
 
+BODY_BYTES_MAX: Final = 256 * 1024 * 1024
+JSON_BYTES_MAX: Final = 2 * SIZE_BYTES_MAX
+"""A document takes many times its size in memory once it is parsed, so one alone may be less than a stream."""
 _EXCERPT_BYTES: Final = 400
 _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 
@@ -30,7 +33,7 @@ class BodyReader:
     `problem` is a sentence once the body cannot be read any further; `excerpt` its first bytes.
     """
 
-    def __init__(self, *, size_bytes_max: int = 4 * SIZE_BYTES_MAX) -> None:
+    def __init__(self, *, size_bytes_max: int = BODY_BYTES_MAX) -> None:
         self.kind: BodyKind = ""
         self.problem = ""
         self.excerpt = b""
@@ -71,6 +74,8 @@ class BodyReader:
     def finish(self) -> list[Event]:
         """Return the events that the end of the body completes."""
         events = self._take(self._start) if self._start else []
+        if self.problem:
+            return events
         if self.kind == "json":
             return _documents(bytes(self._json))
         return events + self._sse.finish()
@@ -87,7 +92,7 @@ class BodyReader:
         events = self._read(data)
         if self._sse.too_large:
             self.problem = f"one event of the stream is larger than {SIZE_BYTES_MAX} bytes"
-        elif is_over:
+        elif is_over or len(self._json) > JSON_BYTES_MAX:
             self.problem = "the body is larger than any answer"
         return events
 

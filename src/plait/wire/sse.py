@@ -16,7 +16,7 @@ Event = tuple[bytes, bytes]
 """Name (empty for an unnamed event) and data."""
 
 DONE: Final = b"[DONE]"
-SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
+SIZE_BYTES_MAX: Final = 16 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 _FIELDS: Final = frozenset({b"data", b"event", b"id", b"retry", b"error", b""})
 

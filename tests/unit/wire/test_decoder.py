@@ -12,6 +12,7 @@ import pytest
 
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.messages import Message, Reasoning, Text, ToolCall
+from plait.wire.body import BodyReader
 from plait.wire.decode import decode_body, decoder_for, describe_answer, pieces_of
 from plait.wire.decoder import Decoder
 from plait.wire.profile import DecodeOptions, WireName, WireProfile, standard_loads
@@ -109,12 +110,20 @@ def test_gzip_is_told_by_its_bytes() -> None:
     assert "protocol" == described(bytes(damaged))["error"]["class"]
 
 
-def test_small_body_that_unpacks_to_a_huge_one_is_refused() -> None:
-    """A body is read up to a bound, however small it was packed."""
-    bomb = gzip.compress(b": " + b"x" * 80_000_000)
-    decoder = fed(bomb)
-    assert decoder.done
-    with pytest.raises(ProviderFailed, match="larger than"):
+@pytest.mark.parametrize("body", [b": " + b"x" * 20_000, b"\n" * 20_000, b"<html>" + b"x" * 20_000])
+def test_small_body_that_unpacks_to_a_huge_one_is_refused(body: bytes) -> None:
+    """A body is read up to a bound, however small it was packed and whatever it is."""
+    reader = BodyReader(size_bytes_max=10_000)
+    reader.feed(gzip.compress(body))
+    assert ("the body is larger than any answer", []) == (reader.problem, reader.finish())
+
+
+def test_document_without_end_is_not_kept() -> None:
+    """A JSON document that never ends stops being collected at a bound, and is an incomplete answer."""
+    decoder = decoder_for(WireProfile())
+    while not decoder.done:
+        decoder.feed(b'{"x":"' + b"x" * 5_000_000)
+    with pytest.raises(ProviderFailed, match="larger than any answer"):
         decoder.finish()
 
 

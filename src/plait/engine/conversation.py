@@ -143,9 +143,13 @@ class Conversation:
         Durability: every fact so far is in the log, on return.
         """
         with self._held():
-            self._log.commit()
-            for entry in self._log.take_committed():
-                self.observers.publish(Committed(entry))
+            self.show()
+
+    def show(self) -> None:
+        """Make the facts so far durable and show them; for a boundary hook, which runs inside a sync turn."""
+        self._log.commit()
+        for entry in self._log.take_committed():
+            self.observers.publish(Committed(entry))
 
     def change(self, model: Model, terms: Terms) -> None:
         """Go on with another model, or under other terms, from the next turn on; not while an async line is open."""

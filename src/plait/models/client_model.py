@@ -140,11 +140,15 @@ class _Conversation:
         self._streams = streams
         self._callbacks = callbacks
         self._accepts = _parameters_of(create)
-        self._tools = [dict(tool_dict(tool, wire)) for tool in setup.tools]
+        # Where calls are text, the system prompt says what there is.
+        declared = setup.tools if wire.calls == "structured" else ()
+        self._tools = [dict(tool_dict(tool, wire)) for tool in declared]
         self._tool_names = original_names(tool.name for tool in setup.tools)
         self._epoch: int | None = None
         self._encoded: list[dict[str, object]] = []
         self._counted = 0
+        self._call_names: dict[str, str] = {}
+        """Tool names by call id, for results in a conversation whose calls are text."""
 
     def arguments(self, ask: Think, emit: Emit | None, cancel: Cancel) -> dict[str, object]:
         """Return what `create` is called with."""
@@ -200,7 +204,8 @@ class _Conversation:
         return [*self._encoded, *(item for message in view.extra for item in self._dicts(message))]
 
     def _dicts(self, message: Message) -> list[dict[str, object]]:
-        return list(message_dicts(message, self._wire))
+        self._call_names.update((call.id, call.name) for call in message.tool_calls)
+        return list(message_dicts(message, self._wire, self._call_names))
 
     def _told(self, emit: Emit | None, cancel: Cancel) -> dict[str, object]:
         """Return the callbacks that this client takes."""

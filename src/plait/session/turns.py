@@ -172,6 +172,8 @@ class _Between:
         session = self._session()
         if session is None or at.phase == "final":
             return None
+        # Whoever watches has heard of the last step before the next one is planned, and may have edited the list.
+        self._live.conversation.show()
         follow(session)
         return self._over_budget() or self._edited(session["messages"])
 

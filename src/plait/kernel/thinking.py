@@ -1,0 +1,69 @@
+"""One whole answer from a model: wait and ask again, or make room and ask again, as far as the rules go.
+
+Floor: 1. Owns: retry, overflow, and call ids that are unique in a conversation; never: a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from plait.core.exchange import ProviderFailed, Reply
+from plait.core.facts import RetryScheduled
+from plait.core.messages import Message, ToolCall
+from plait.kernel.compact import compact
+from plait.kernel.effects import Effect, Interrupted, Think, Wait
+from plait.kernel.rules import Rules
+from plait.kernel.state import State, record
+
+
+def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
+    """Get one whole answer: wait and try again, or make room and try again, as far as the rules go."""
+    while True:
+        if state.retry is not None:
+            yield Wait(state.retry.delay_ms / 1000)
+        try:
+            reply: Reply = yield Think(state.view(), "step", state.attempts + 1)
+            return reply
+        except ProviderFailed as failure:
+            yield from _recover(state, rules, failure)
+
+
+def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, None]:
+    is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
+    if is_overflow and (yield from compact(state, rules.shrinking, "overflow")):
+        return
+    attempt = state.attempts + 1
+    delay_s = rules.retry.delay_s(failure, attempt)
+    if delay_s is None:
+        raise Interrupted("error") from failure
+    scheduled = RetryScheduled(attempt, round(delay_s * 1000), failure.kind, failure.message, failure.usage)
+    yield from record(state, scheduled)
+
+
+def with_own_ids(message: Message, taken: set[str]) -> Message:
+    """Give a call whose id was used before in this conversation an id of its own; drop an exact repeat."""
+    calls = message.tool_calls
+    ids = [call.id for call in calls]
+    if taken.isdisjoint(ids) and len(set(ids)) == len(ids) and all(ids):
+        return message
+    used = set(taken)
+    seen: list[ToolCall] = []
+    parts = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            if part.id and part in seen:
+                continue
+            seen.append(part)
+            part = replace(part, id=_free_id(part.id or "call", used))
+            used.add(part.id)
+        parts.append(part)
+    return replace(message, parts=tuple(parts))
+
+
+def _free_id(wanted: str, used: set[str]) -> str:
+    free, number = wanted, 2
+    while free in used:
+        free, number = f"{wanted}-{number}", number + 1
+    return free

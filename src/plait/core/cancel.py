@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 
 def _nothing() -> None:
@@ -21,14 +22,16 @@ class Cancel:
     foreign code while holding it.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_lock", "_next", "_reason", "_undo_parent")
+    __slots__ = ("__weakref__", "_calls", "_children", "_link", "_lock", "_next", "_parent", "_reason")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._calls: dict[int, Callable[[], None]] = {}
+        self._children: set[weakref.ref[Cancel]] = set()
         self._next = 0
         self._reason: str | None = None
-        self._undo_parent: Callable[[], None] = _nothing
+        self._parent: Cancel | None = None
+        self._link: weakref.ref[Cancel] | None = None
 
     @property
     def reason(self) -> str | None:
@@ -38,17 +41,20 @@ class Cancel:
     def cancel(self, reason: str) -> None:
         """Give the signal; the first reason stays, later calls do nothing.
 
-        Every listener runs in this thread, in the order in which they asked; the first exception of one of
-        them is raised after all have run.
+        Every listener runs in this thread, in the order in which they asked, then the children's; the first
+        exception of one of them is raised after all have run.
         """
         with self._lock:
             if self._reason is not None:
                 return
             self._reason = reason
-            calls = self._calls.copy()
+            listeners, links = self._calls.copy(), self._children.copy()
             self._calls.clear()
+            self._children.clear()
+        calls = list(listeners.values())
+        calls += [partial(child.cancel, reason) for link in links if (child := link()) is not None]
         first: BaseException | None = None
-        for call in calls.values():
+        for call in calls:
             try:
                 call()
             except BaseException as error:  # boundary: one listener may not keep the others from hearing
@@ -73,20 +79,20 @@ class Cancel:
     def child(self) -> Cancel:
         """Return a signal that this one gives too, but that does not give this one."""
         child = Cancel()
-        seen = weakref.ref(child)
-
-        def pass_on() -> None:
-            alive = seen()
-            if alive is not None:
-                alive.cancel(self._reason or "cancelled")
-
-        child._undo_parent = self.on_cancel(pass_on)
+        child._parent = self
+        # A dropped child takes itself out, without a line of Python: an interrupt that the collector runs into is lost.
+        child._link = weakref.ref(child, self._children.discard)
+        self._children.add(child._link)
+        # Looked at after the entry was made, as in `on_cancel`.
+        if self._reason is not None:
+            child.cancel(self._reason)
         return child
 
     def detach(self) -> None:
         """Stop listening to the parent; called when the work that this signal guards is over."""
-        self._undo_parent()
-        self._undo_parent = _nothing
+        parent, link = self._parent, self._link
+        if parent is not None and link is not None:
+            parent._children.discard(link)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Sleep until the signal or the timeout; say whether the signal came."""
@@ -100,8 +106,4 @@ class Cancel:
             undo()
 
     def _forget(self, key: int) -> None:
-        # Without the lock: the collector may call this anywhere, in a thread that holds another signal's lock.
         self._calls.pop(key, None)
-
-    def __del__(self) -> None:
-        self._undo_parent()

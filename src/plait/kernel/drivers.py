@@ -350,9 +350,15 @@ class _Wake:
 
 
 def _show(host: Host | AsyncHost) -> None:
-    """Tell observers what has become safe."""
+    """Tell observers what has become safe: all of it, even when one of them breaks its word and raises."""
+    fault: Exception | None = None
     for entry in host.log.take_committed():
-        host.publish(Committed(entry))
+        try:
+            host.publish(Committed(entry))
+        except Exception as error:  # boundary: what is safe is safe, whoever fails to hear of it
+            fault = fault or error
+    if fault is not None:
+        raise fault
 
 
 def _is_barrier(effect: Effect, host: Host | AsyncHost) -> bool:

@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid, dump
@@ -30,11 +30,10 @@ _STRUCTURE: Final = re.compile(r'["\\{}\[\]]')
 _DECODER: Final = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """One piece of one call, as a delta brought it."""
 
-    index: int | None
+    place: int | None
     id: str = ""
     name: str = ""
     text: str = ""
@@ -83,8 +82,8 @@ class CallAssembler:
             _merge_name(draft, fragment.name)
             draft.id = draft.id or fragment.id
             draft.custom = draft.custom or fragment.custom
-        if fragment.index is not None:
-            self._by_index[fragment.index] = draft
+        if fragment.place is not None:
+            self._by_index[fragment.place] = draft
         if fragment.extra:
             draft.extra.update(fragment.extra)
         if fragment.is_whole and draft.is_complete():
@@ -107,12 +106,12 @@ class CallAssembler:
         if not self._drafts:
             return None
         last = self._drafts[-1]
-        if fragment.index is None:
+        if fragment.place is None:
             same_id = self._by_id(fragment.id)
             if same_id is not None:
                 return None if _announces(fragment, same_id) else same_id
             return None if fragment.name and not _continues_name(fragment, last) else last
-        at_place = self._by_index.get(fragment.index)
+        at_place = self._by_index.get(fragment.place)
         if at_place is not None:
             return None if _announces(fragment, at_place) else at_place
         if fragment.name:

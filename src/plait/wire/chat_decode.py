@@ -23,6 +23,7 @@ from plait.wire.usage import latest, read_usage
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 _OPAQUE_FIELDS = ("thinking_blocks", "reasoning_details")
+_THOUGHTS = frozenset((*_REASONING_FIELDS, *_OPAQUE_FIELDS))
 
 
 class ChatDecoder(Decoder):
@@ -161,11 +162,11 @@ class ChatAssembler:
 
     def _take_delta(self, choice: _Choice, delta: Mapping[str, object], pieces: list[Piece]) -> None:
         content = delta.get("content")
-        if content.__class__ is not str or len(delta) > 1:
+        if not _THOUGHTS.isdisjoint(delta):
             self._take_reasoning(choice, delta, pieces)
-            refusal = delta.get("refusal")
-            if isinstance(refusal, str):
-                choice.refusal.append(refusal)
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str):
+            choice.refusal.append(refusal)
         if content:
             self._take_content(choice, content, pieces)
         for fragment in _fragments(delta):
@@ -252,7 +253,7 @@ def _fragment(call: Mapping[str, object]) -> Fragment:
     text, is_whole = text_of_arguments(body.get("input" if is_custom else "arguments"))
     extra = call.get("extra_content")
     return Fragment(
-        index=place_of(call.get("index", body.get("index"))),
+        place=place_of(call.get("index", body.get("index"))),
         id=_text(call.get("id")),
         name=_text(body.get("name")),
         text=text,

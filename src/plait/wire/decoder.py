@@ -6,7 +6,6 @@ Floor: 1. Owns: the way from a body to documents, and what counts when it is dam
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Protocol
@@ -20,18 +19,8 @@ from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
-_LARGE_NUMBER: Final = re.compile(rb"\d{19}")
-_KEPT_AS_IT_IS: Final = (
-    b'arguments"',
-    b'input"',
-    b'_details"',
-    b'thinking_blocks"',
-    b'extra_content"',
-    b'output_item.done"',
-    b'"output"',
-    b"content_block",
-)
-"""What stands in documents that hold values to be echoed or given to a tool."""
+_DIGITS_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LARGE_NUMBER: Final = b"0" * 19
 
 
 class Assembler(Protocol):
@@ -147,7 +136,7 @@ class Decoder:
                 return
 
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
-        if self._loads is not standard_loads and _may_keep_large_number(data):
+        if self._loads is not standard_loads and _may_hold_large_number(data):
             document = _lenient_loads(data)
         if isinstance(document, list) and document:
             document = document[0]
@@ -221,9 +210,9 @@ def _lenient_loads(data: bytes) -> object:
     return parsed
 
 
-def _may_keep_large_number(data: bytes) -> bool:
-    """Say whether a document holds values that are kept as they are, and an integer that a fast parser would round."""
-    return any(name in data for name in _KEPT_AS_IT_IS) and _LARGE_NUMBER.search(data) is not None
+def _may_hold_large_number(data: bytes) -> bool:
+    """Say whether a document may hold an integer that a fast parser rounds: a tool or a provider may get it back."""
+    return _LARGE_NUMBER in data.translate(_DIGITS_AS_ZEROS)
 
 
 def failure_in(document: object) -> Failure:

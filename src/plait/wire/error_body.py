@@ -56,7 +56,7 @@ def is_error(document: Mapping[str, object]) -> bool:
     if document.get("error"):
         return True
     base = document.get("base_resp")
-    if isinstance(base, Mapping) and base.get("status_code") not in (None, 0, "0"):
+    if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
         return True
     if document.get("object") == "error" or document.get("type") == "error":
         return True

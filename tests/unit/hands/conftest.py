@@ -11,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import plait.core.errors
 from plait.hands.ripgrep import Ripgrep
 from plait.hands.workspace import Workspace
-from tests.unit.hands.ground import Ground
-
-_SOURCE = str(Path(plait.core.errors.__file__).parents[2])
+from tests.unit.hands.ground import Ground, python_environment
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def as_ordinary_user() -> Callable[..., str]:
             prefix = [setpriv, f"--bounding-set={powers}", f"--inh-caps={powers}"]
         done = subprocess.run(
             [*prefix, sys.executable, "-c", code, *arguments],
-            env={**os.environ, "PYTHONPATH": _SOURCE},
+            env=python_environment(),
             capture_output=True,
             text=True,
             timeout=30,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import plait.core.errors
 from plait.hands.workspace import Workspace, WorkspaceOptions
 
 
@@ -22,3 +24,8 @@ class Ground:
     def untouched(self) -> bool:
         """Say whether the outside holds its canary and nothing else."""
         return {"canary": "outside"} == {entry.name: entry.read_text() for entry in self.outside.iterdir()}
+
+
+def python_environment() -> dict[str, str]:
+    """The environment in which another Python finds this plait."""
+    return {**os.environ, "PYTHONPATH": str(Path(plait.core.errors.__file__).parents[2])}

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import plait.core.errors
 from plait.core.errors import Refusal
 from plait.hands.edit import plan_write, settle
 from plait.hands.workspace import Workspace
-from tests.unit.hands.ground import Ground
+from tests.unit.hands.ground import Ground, python_environment
 
 _KILL_AT = """
 import os, signal, sys
@@ -100,13 +99,12 @@ def test_an_interrupt_leaves_no_stray(ground: Ground, workspace: Workspace) -> N
 def test_a_kill_at_any_step_leaves_old_or_new(ground: Ground, workspace: Workspace, path: str) -> None:
     """After SIGKILL at each step the content is whole, and the intent cleans up what was left."""
     (ground.root / "f").write_text("old")
-    source = str(Path(plait.core.errors.__file__).parents[2])
     for number in range(len(steps_of(workspace, path)) + 1):
         (ground.root / "f").write_text("old")
         subprocess.run(["rm", "-rf", str(ground.root / "d")], check=True)
         done = subprocess.run(
             [sys.executable, "-S", "-c", _KILL_AT, str(ground.root), path, str(number)],
-            env={**os.environ, "PYTHONPATH": source},
+            env=python_environment(),
             capture_output=True,
             text=True,
         )

@@ -22,6 +22,7 @@ from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment
 from plait.hands.process import run
 from plait.hands.process_tree import MARK, Tree, stop_marked
+from tests.unit.hands.ground import python_environment
 
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="members are found through /proc")
 
@@ -351,7 +352,9 @@ from plait.hands.process import run
 done = run(Command.shell("echo hi; exit 3"), RunOptions(cwd="/", environment={}))
 print(done.end, done.exit_code, done.output.head.strip())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, timeout=30
+    )
     assert ("exited None hi\n", "") == (done.stdout, done.stderr)
 
 

@@ -7,17 +7,15 @@ import hashlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-import plait.core.errors
 import plait.hands.reading
 from plait.core.errors import Refusal
 from plait.hands.reading import Lines, Window, read_lines
 from plait.hands.workspace import Workspace
-from tests.unit.hands.ground import Ground
+from tests.unit.hands.ground import Ground, python_environment
 
 PIECES = st.lists(st.sampled_from(["a\n", "bb\r\n", "\n", "\u00e9\n"]), max_size=12)
 
@@ -141,10 +139,9 @@ with Workspace(sys.argv[1]).open_file("f") as opened:
     assert read_lines(opened, Window(1, 10)).is_cut
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    source = str(Path(plait.core.errors.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code, str(ground.root)],
-        env={**os.environ, "PYTHONPATH": source},
+        env=python_environment(),
         capture_output=True,
         text=True,
         check=True,

@@ -77,7 +77,7 @@ def test_a_wait_for_the_next_attempt_is_durable(kind: type[Notes]) -> None:
 
 
 @COLOURS
-@pytest.mark.parametrize("problem", [RuntimeError("bug"), failed(), Interrupted("timeout")], ids=["bug", "model", "told"])
+@pytest.mark.parametrize("problem", [RuntimeError("bug"), failed(), Interrupted("timeout")], ids=repr)
 @pytest.mark.parametrize("where", ["boundary", "think", "approve", "wait"])
 def test_whatever_a_host_raises_closes_the_turn(kind: type[Notes], where: str, problem: Exception) -> None:
     """An exception at any effect ends the turn with a valid history; it is told on the end, not lost, not escaped."""

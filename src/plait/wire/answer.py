@@ -42,7 +42,7 @@ def finish_of(raw: str | None) -> Finish | None:
     return None if raw is None else _FINISH.get(raw.lower().partition(":")[0], "stop")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """What a body held, as far as it came, and how it ended."""
 
@@ -89,16 +89,17 @@ def settle(answer: Answer, *, is_ended: bool, is_whole: bool, options: DecodeOpt
         is_whole: nothing of the body is known to be missing.
         options: what the session knows about ids and names.
     """
-    parts = _named_calls(answer.parts, options)
-    answer = replace(answer, parts=tuple(map(_without_halves, parts)))
-    if answer.failure is None and answer.finish == "error":
-        answer = replace(answer, failure=_failed_finish(answer.raw_finish or "error"))
-    if answer.failure is not None:
-        return replace(answer, finish=None if answer.failure.detail in _NO_ANSWER else "error")
-    if answer.finish is None and not (is_ended and is_whole and _looks_whole(answer)):
-        cut = Failure.of("protocol", "the stream ended before the answer did", detail="incomplete_stream")
-        return replace(answer, failure=cut)
-    return replace(answer, finish=_finish_with_calls(answer.finish, bool(answer.calls)))
+    parts = tuple(map(_without_halves, _named_calls(answer.parts, options)))
+    finish, failure = answer.finish, answer.failure
+    if failure is None and finish == "error":
+        failure = _failed_finish(answer.raw_finish or "error")
+    if failure is not None:
+        finish = None if failure.detail in _NO_ANSWER else "error"
+    elif finish is None and not (is_ended and is_whole and _looks_whole(replace(answer, parts=parts))):
+        failure = Failure.of("protocol", "the stream ended before the answer did", detail="incomplete_stream")
+    else:
+        finish = _finish_with_calls(finish, any(isinstance(part, ToolCall) for part in parts))
+    return replace(answer, parts=parts, finish=finish, failure=failure)
 
 
 def to_reply(answer: Answer, *, origin: str, status: int | None = None) -> Reply:
@@ -161,7 +162,9 @@ def _named_calls(parts: Iterable[Part], options: DecodeOptions) -> list[Part]:
             seen.add(key)
             wanted = part.id or (options.new_id or _random_id)()
             name = options.tool_names.get(part.name, part.name)
-            part = replace(part, id=unique_id(wanted, options.taken_ids, used), name=name)
+            id = unique_id(wanted, options.taken_ids, used)
+            if id != part.id or name != part.name:
+                part = replace(part, id=id, name=name)
         named.append(part)
     return named
 

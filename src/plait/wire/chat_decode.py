@@ -23,6 +23,7 @@ from plait.wire.usage import latest, read_usage
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 _OPAQUE_FIELDS = ("thinking_blocks", "reasoning_details")
+_IDENTITY = ("id", "model", "provider")
 _THOUGHTS = frozenset((*_REASONING_FIELDS, *_OPAQUE_FIELDS))
 
 
@@ -102,8 +103,9 @@ class ChatAssembler:
             usage = _groq_usage(document)
         if usage is not None:
             self._usage = latest(self._usage, read_usage(usage))
-        if not self._details:
-            self._details = {key: document[key] for key in ("id", "model", "provider") if document.get(key)}
+        for name in _IDENTITY:
+            if name not in self._details and document.get(name):
+                self._details[name] = document[name]
         return "choices" in document
 
     def close(self, pieces: list[Piece]) -> None:

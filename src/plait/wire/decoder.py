@@ -138,8 +138,6 @@ class Decoder:
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
         if self._loads is not standard_loads and _may_hold_large_number(data):
             document = _lenient_loads(data)
-        if isinstance(document, list) and document:
-            document = document[0]
         if data.strip(b' "') == DONE:
             self._is_ended = self.done = True
         elif self._garbled is not None and self._body.kind != "json":
@@ -147,16 +145,24 @@ class Decoder:
             self._fail(Failure.of("protocol", "an event of the stream is not JSON", detail="garbled_event"))
         elif document is None and data.lstrip().startswith((b"{", b"[")):
             self._garbled = data
-        elif isinstance(document, dict):
-            self._knows_wire |= self._assembler.take(document, pieces)
-            self.done = self._assembler.is_terminated
-            if name == b"error" or is_error(document):
-                self._fail(failure_in(document))
         elif name == b"error":
             self._fail(failure_in(data.decode("utf-8", "replace") if document is None else document))
+        else:
+            for item in document if isinstance(document, list) else (document,):
+                self._take_document(item, pieces)
+
+    def _take_document(self, document: object, pieces: list[Piece]) -> None:
+        if self.done or not isinstance(document, dict):
+            return
+        self._knows_wire |= self._assembler.take(document, pieces)
+        self.done = self._assembler.is_terminated
+        if is_error(document):
+            self._fail(failure_in(document))
 
     def _parse(self, data: bytes) -> object:
         """Return the document in an event, None for what is no JSON."""
+        if data == DONE:
+            return None  # as most streams end: two parsers would raise over it
         try:
             return self._loads(data)
         except (ValueError, RecursionError):

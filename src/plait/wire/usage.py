@@ -80,14 +80,15 @@ def _with_whole_input(usage: Usage, excludes_cached: bool) -> Usage:
 def _sub(value: Mapping[str, object], names: tuple[str, ...]) -> Mapping[str, object]:
     for name in names:
         inner = value.get(name)
-        if isinstance(inner, Mapping):
+        if inner is not None and isinstance(inner, Mapping):
             return inner
     return {}
 
 
 def _first(value: Mapping[str, object], names: tuple[str, ...]) -> int | None:
     for name in names:
-        if (count := _count(value.get(name))) is not None:
+        found = value.get(name)
+        if found is not None and (count := _count(found)) is not None:
             return count
     return None
 

@@ -8,8 +8,8 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from plait.models.async_http import AsyncHttpTransport
 from plait.models.sync_http import SyncTransport
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.testing import Raw, ScriptServer, faults, unused_url
-from tests.unit.models.transports import BODY, FETCHERS, Fetch, fetch_sync, request_to
+from tests.unit.models.transports import BODY, FETCHERS, Fetch, fetch_sync, raw_server, request_to
 
 QUICK = Timeouts(connect_s=2, first_byte_s=0.25, idle_s=0.25)
 
@@ -385,30 +385,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Hand every connection to `serve`, one after the other; its socket errors are the client's business."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with closing(connection), suppress(OSError):
-                serve(connection)
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
-        yield f"http://localhost:{listener.getsockname()[1]}/v1"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
-
-
-@contextmanager
 def _tls_server(certificate: Path) -> Iterator[str]:
     """Answer every request with a few bytes over TLS."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -421,7 +397,7 @@ def _tls_server(certificate: Path) -> Iterator[str]:
                 request += connection.recv(65_536)
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\nConnection: close\r\n\r\nover tls")
 
-    with _server(serve) as url:
+    with raw_server(serve) as url:
         yield url.replace("http://", "https://")
 
 
@@ -433,7 +409,7 @@ def _plain_server() -> Iterator[str]:
         connection.recv(65_536)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
-    with _server(serve) as url:
+    with raw_server(serve) as url:
         yield url
 
 

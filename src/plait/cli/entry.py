@@ -61,11 +61,12 @@ def report_error(error: PlaitError, wants_json: bool) -> int:
 def _refuse_usage(error: click.UsageError, wants_json: bool) -> int:
     command = error.ctx.command_path if error.ctx is not None else "plait"
     hint = getattr(error, "hint", "") or f"`{command} --help` lists what it takes"
+    sentence = error.format_message().rstrip(".")
     if wants_json:
         from plait.cli.outcome import failed_usage
 
-        print(json.dumps(failed_usage(error.format_message(), hint)))
-    _complain(error.format_message().rstrip("."), hint)
+        print(json.dumps(failed_usage(sentence, hint)))
+    _complain(sentence, hint)
     return Exit.USAGE
 
 

@@ -5,6 +5,7 @@ Floor: 7. Owns: the options and how the task is read; never: the run itself.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,6 +16,7 @@ from plait.cli.running import RunOptions, run_and_report
 from plait.cli.screen import Form
 
 DEFAULT_MAX_STEPS: Final = 200
+DEFAULT_RETRIES: Final = 5
 _EPILOG: Final = """\b
 Exit codes: 0 completed; 1 the agent failed, was stopped by a limit, or a call was not run because nobody could be
 asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 5 waits for an approval;
@@ -38,6 +40,14 @@ asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 
 )
 @click.option(
     "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop then."
+)
+@click.option(
+    "--retries",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=DEFAULT_RETRIES,
+    show_default=True,
+    help="Ask so many times again when an endpoint fails in passing.",
 )
 @click.option("--image", "images", metavar="PATH|URL", multiple=True, help="Show the model a picture; may be repeated.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
@@ -67,8 +77,16 @@ def read_task(words: Sequence[str]) -> str:
     task = "\n\n".join(part.strip() for part in parts if part.strip())
     if not task:
         raise click.UsageError("the task is empty")
-    # What was no text in the shell's encoding cannot be sent as text either.
-    return task.encode("utf-8", "replace").decode("utf-8")
+    return _as_text(task)
+
+
+def _as_text(task: str) -> str:
+    """Return a task without the stand-ins for bytes that the locale could not read: most often they are UTF-8."""
+    try:
+        task.encode("utf-8")
+    except UnicodeEncodeError:
+        return os.fsencode(task).decode("utf-8", "replace")
+    return task
 
 
 def _standard_input() -> str:

@@ -35,6 +35,7 @@ class RunOptions:
     directory: str = "."
     spec: str | None = None
     max_steps: int = 200
+    retries: int = 5
     timeout_s: float | None = None
     images: Sequence[str] = ()
     yes: bool = False
@@ -76,12 +77,13 @@ def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner) -> int:
 
 
 def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
-    from plait.cli.turn import Work, carry_out
-
     with _inside(options.directory), _time_limit(options.timeout_s, cancel):
         choice = _chosen(options)
         images = [_image(place) for place in options.images]
         screen.add(options.introduction + _opening(choice))
+        # Only now: a run that cannot begin should say so before the agent is even loaded.
+        from plait.cli.turn import Work, carry_out
+
         outcome = carry_out(Work(options, choice, images, cancel, screen))
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
 

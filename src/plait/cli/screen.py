@@ -12,7 +12,7 @@ import json
 import sys
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 from plait.cli.escapes import visible
 from plait.cli.exits import Exit
@@ -23,8 +23,6 @@ from plait.core.cancel import Cancel
 from plait.core.errors import PlaitError
 
 Form = Literal["text", "json", "lines"]
-OUTPUT_CLOSED: Final = "output_closed"
-"""The reason of a stop because nobody reads stdout any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Screen:
         self._form = manner.form
         self._quiet = manner.quiet
         # A run whose reader has gone would go on changing things that nobody sees.
-        self._out = Outlet(sys.stdout, cancel, lambda _: cancel.cancel(OUTPUT_CLOSED))
+        self._out = Outlet(sys.stdout, cancel, lambda _: cancel.cancel("cancelled"))
         self._talk = Outlet(sys.stderr, cancel)
         self._is_live = manner.form == "text" and (manner.is_show or self._out.isatty())
         self.view = self._choose_view()
@@ -81,7 +79,7 @@ class Screen:
             self._complain(outcome.problem)
         elif outcome.status == "interrupted":
             self._talk.write("plait: interrupted\n")
-        if self._form != "lines" and not self._quiet and not self._is_live:
+        if outcome.steps and self._form != "lines" and not self._quiet and not self._is_live:
             self._talk.write(f"{outcome.summary()}\n")
         return code
 
@@ -98,7 +96,8 @@ class Screen:
         elif self._form == "lines":
             self._out.write(json.dumps({"type": "result", **outcome.to_dict()}) + "\n")
         elif isinstance(self.view, Live):
-            self.view.summary(outcome.summary())
+            if outcome.steps:
+                self.view.summary(outcome.summary())
         elif outcome.reply:
             self._out.write(f"{visible(outcome.reply)}\n")
 

@@ -1,43 +1,42 @@
-"""The one turn of a run: tools, model and conversation put together.
+"""The one turn of a run, through the session face.
 
-Floor: 7. Owns: what a run's session is made of; never: how it is shown.
+Floor: 7. Owns: the session that a run opens; never: how it is shown.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import CliApprover
 from plait.cli.outcome import Outcome
 from plait.cli.terminal import Terminal
-from plait.core.messages import Image, user
-from plait.engine.base_host import Policy, rules_of
-from plait.engine.calls import Finishing
-from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.core.errors import UnsupportedFeature
+from plait.core.messages import Image
 from plait.engine.limits import Limits
-from plait.engine.result import error_of, status_of
-from plait.engine.validation import compile_schema
-from plait.events.reducer import Reducer
-from plait.kernel.ports import Options, Setup
-from plait.kernel.rules import Rules
-from plait.kernel.tools import ToolTable
-from plait.models.chat_model import chat_model
-from plait.tools.toolbox import Toolbox, ToolboxOptions
+from plait.engine.spec import AgentSpec, load_specification, model_of
+from plait.kernel.rules import Retry
+from plait.session.clients import create_client
+from plait.session.opening import init_session
+from plait.session.turns import run_turn
+from plait.tools import definitions
+from plait.tools.spec import schema_entry
 
 if TYPE_CHECKING:
     from plait.cli.choosing import Choice
     from plait.cli.running import RunOptions
     from plait.cli.screen import Screen
     from plait.core.cancel import Cancel
-
-SYSTEM = "You are a coding agent."
+    from plait.events.named import NamedEvent
+    from plait.models.openai_client import OpenAI
+    from plait.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
+    """A run that may begin."""
+
     options: RunOptions
     choice: Choice
     images: Sequence[Image]
@@ -46,47 +45,92 @@ class Work:
 
 
 def carry_out(work: Work) -> Outcome:
-    options = work.options
-    toolbox = Toolbox(os.getcwd(), ToolboxOptions(policy="read_outside" if options.yes else "cli"))
-    person = None if options.yes or not Terminal.is_there() else Terminal()
+    """Open a session, run the task as its one turn, close it.
+
+    Raises:
+        PlaitError: the spec, the endpoint or a picture cannot be used.
+    """
+    spec = _spec(work)
+    client = create_client(spec)
+    person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = CliApprover(
         cancel=work.cancel,
-        leads=toolbox.leads,
+        leads=lambda call: session.leads(call),
         person=person,
-        says_yes=options.yes,
+        says_yes=work.options.yes,
         before_asking=work.screen.settle,
     )
-    model = chat_model(work.choice.model, work.choice.endpoint, key_env=work.choice.key_env)
-    tools = ToolTable(toolbox.tools(), compile=compile_schema)
-    limits = Limits(max_steps=options.max_steps)
-    terms = Terms(
-        tools,
-        Setup(SYSTEM, tools.schemas, Options()),
-        Policy(approver, limits, Finishing(8000, None)),
-        rules_of(limits, Rules()),
+    session = init_session(
+        spec,
+        approver=approver,
+        on_event=_shown_by(work.screen),
+        limits=Limits(max_steps=work.options.max_steps),
+        retry=Retry(attempts_max=work.options.retries + 1),
+        outside="read_outside" if work.options.yes or person else "cli",
+        non_interactive=person is None,
     )
-    conversation = Conversation(model, terms, Workbench())
-    reducer = Reducer()
-
-    def see(event: object) -> None:
-        for found in reducer.feed(event):  # type: ignore[arg-type]
-            work.screen.view.show(found)
-
-    conversation.observers.add(see)
     try:
-        end = conversation.turn((user(options.task, work.images),), cancel=work.cancel)
+        return _turn(work, session, client, approver)
     finally:
-        conversation.close()
-        model.close()
-        toolbox.close()
-    conversation.observers.raise_fault()
-    error = error_of(end, model=model.name, endpoint=model.endpoint)
+        session.close()
+        client.close()
+
+
+def _turn(work: Work, session: Session, client: OpenAI, approver: CliApprover) -> Outcome:
+    task: str | None = work.options.task
+    if work.images:
+        _check_sight(client, session)
+        session["messages"].append({"role": "user", "content": _with_images(task or "", work.images)})
+        task = None
+    result = run_turn(client, session["model"], session, task, cancel=work.cancel)
     return Outcome(
-        status_of(end.reason),
-        end.reply,
-        error,
-        conversation.id,
-        conversation.state.steps,
-        conversation.state.turn_usage,
+        result.status,
+        result.final_reply,
+        result.error,
+        result.session_id,
+        result.steps,
+        session._live.conversation.state.turn_usage,
         denials=approver.denials,
     )
+
+
+def _spec(work: Work) -> AgentSpec:
+    """Return the spec of the run: the file that was named, else all built-in tools with the chosen model."""
+    choice = work.choice
+    if work.options.spec:
+        spec = load_specification(choice.model, choice.endpoint, work.options.spec)
+        spec.update(_given(model=choice.model, endpoint=choice.endpoint))
+        model_of(spec)
+    else:
+        # Never a file that happens to lie in the folder: a repository does not choose where its reader's key goes.
+        shown = [schema_entry(known.tool(_nothing)) for known in definitions.BUILT_IN]
+        spec = AgentSpec({"model": choice.model, "endpoint": choice.endpoint, "tool_specs": shown})
+    spec.update(_given(key_env=choice.key_env))
+    return spec
+
+
+def _given(**fields: str | None) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _nothing() -> None:
+    """Stand for the function of a tool of which only the description is wanted."""
+
+
+def _shown_by(screen: Screen) -> Any:
+    def show(_name: str, event: NamedEvent) -> None:
+        screen.view.show(event)
+
+    return show
+
+
+def _check_sight(client: OpenAI, session: Session) -> None:
+    if not client.as_model(session["model"]).supports_images:
+        raise UnsupportedFeature(
+            f"the model {session['model']!r} takes no images", hint="leave --image out, or choose a model with vision"
+        )
+
+
+def _with_images(task: str, images: Sequence[Image]) -> list[dict[str, object]]:
+    pictures: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": image.as_data_uri()}} for image in images]
+    return [{"type": "text", "text": task}, *pictures]

@@ -1,0 +1,1 @@
+"""The installed command, seen from outside."""

@@ -1,0 +1,146 @@
+"""`plait run` on a model at an endpoint: what it does, prints and exits with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plait.testing import Call, Request, Say, ScriptServer
+from tests.e2e.command import environment, plait
+
+CREATE = [Say("I will.", calls=[Call("write_file", {"path": "hello.txt", "content": "hello\n"})]), "Done."]
+
+
+def test_a_task_is_done_and_told_as_one_object(tmp_path: Path) -> None:
+    """The file is there, stdout is one JSON object with every key, and the exit code is 0."""
+    with ScriptServer(CREATE) as server:
+        ran = plait("run", "create hello.txt", "--endpoint", server.url, "-m", "any", "--json", cwd=tmp_path)
+
+    assert (0, "hello\n") == (ran.code, (tmp_path / "hello.txt").read_text())
+    told = ran.json
+    assert ("completed", "Done.", None, 2, []) == tuple(told[k] for k in "status reply error steps denials".split())
+    assert told["session_id"]
+    assert told["duration_s"] > 0
+    assert 0 < told["usage"]["cached"] < told["usage"]["input"]
+    assert "any" == server.requests[0].model
+
+
+def test_a_pipe_gets_the_answer_and_nothing_else(tmp_path: Path) -> None:
+    """Progress, numbers and colours are not in the way of `| cat`; the folder is chosen with -C."""
+    with ScriptServer(CREATE) as server:
+        ran = plait(
+            "run",
+            *("-C", str(tmp_path), "create", "hello.txt", "--endpoint", server.url, "-m", "any"),
+            env=environment(NO_COLOR="1"),
+        )
+
+    assert (0, "Done.\n") == (ran.code, ran.out)
+    assert "write_file hello.txt\n  +1 -0\n" in ran.err
+    assert "2 steps, " in ran.err
+    assert "\x1b" not in ran.err
+    assert "create hello.txt" in server.requests[0].text
+
+
+def test_every_event_is_a_line_and_the_last_is_the_result(tmp_path: Path) -> None:
+    """--stream-json tells the run as it happens."""
+    with ScriptServer(CREATE) as server:
+        ran = plait("run", "x", "--endpoint", server.url, "-m", "any", "--stream-json", cwd=tmp_path)
+
+    types = [line["type"] for line in ran.lines]
+    assert (0, "") == (ran.code, ran.err)
+    assert ["turn_start", "result"] == [types[0], types[-1]]
+    assert {"content_delta", "tool_call", "tool_result", "usage", "final_answer"} <= set(types)
+    assert "Done." == ran.lines[-1]["reply"]
+
+
+def test_a_command_needs_a_yes(tmp_path: Path) -> None:
+    """Without a terminal a command is denied, the model is told how it is allowed, and that is no success."""
+
+    def script(request: Request) -> Say:
+        command = Call("exec_shell", {"command": "touch made"})
+        return (
+            Say("I could not." if "--yes" in request.last_text else "I could.")
+            if request.turns
+            else Say(calls=[command])
+        )
+
+    with ScriptServer(script) as server:
+        arguments = ("run", "x", "--endpoint", server.url, "-m", "any", "--json")
+        denied = plait(*arguments, cwd=tmp_path)
+        is_made = (tmp_path / "made").exists()
+        allowed = plait(*arguments, "--yes", cwd=tmp_path)
+
+    assert (1, "I could not.", False) == (denied.code, denied.json["reply"], is_made)
+    assert ("completed", "ApprovalDenied") == (denied.json["status"], denied.json["error"]["class"])
+    assert [("exec_shell", "nobody")] == [(d["tool"], d["by"]) for d in denied.json["denials"]]
+    assert (0, "I could.", True) == (allowed.code, allowed.json["reply"], (tmp_path / "made").exists())
+
+
+def test_a_change_outside_the_folder_needs_a_yes(tmp_path: Path) -> None:
+    """A path that leads out, by its text or through a link, is not written without one."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "link").symlink_to(outside)
+    calls = [Call("write_file", {"path": path, "content": "x"}) for path in ("../outside/a", "link/b", "c")]
+    with ScriptServer([Say(calls=calls), "Done."] * 2) as server:
+        arguments = ("run", "x", "--endpoint", server.url, "-m", "any", "--json")
+        denied = plait(*arguments, cwd=inside)
+        made = sorted(path.name for path in tmp_path.rglob("?"))
+        allowed = plait(*arguments, "--yes", cwd=inside)
+
+    assert (1, ["c"], 2) == (denied.code, made, len(denied.json["denials"]))
+    assert (0, ["a", "b"]) == (allowed.code, sorted(path.name for path in outside.iterdir()))
+
+
+def test_limits_end_a_run_with_their_name(tmp_path: Path) -> None:
+    """Steps and time are limits: exit code 1, status `limit`, and the flag that raises it in the advice or message."""
+    with ScriptServer(
+        [Call("list_dir", {}), Call("list_dir", {}), Say("late", delay_s=30)], allow_unused=True
+    ) as server:
+        arguments = ("run", "x", "--endpoint", server.url, "-m", "any", "--json")
+        steps = plait(*arguments, "--max-steps", "2", cwd=tmp_path)
+        timed = plait(*arguments, "--timeout", "0.2", cwd=tmp_path)
+
+    assert [(1, "limit", "LimitReached")] * 2 == [
+        (r.code, r.json["status"], r.json["error"]["class"]) for r in (steps, timed)
+    ]
+    assert 2 == steps.json["steps"]
+    assert "--timeout" in timed.json["error"]["advice"]
+
+
+def test_the_task_may_come_from_standard_input(tmp_path: Path) -> None:
+    """`-` stands for standard input, alone or after words."""
+    with ScriptServer(["One.", "Two."]) as server:
+        arguments = ("--endpoint", server.url, "-m", "any", "-q")
+        alone = plait("run", "-", *arguments, cwd=tmp_path, typed="explain this\n")
+        beside = plait("run", "review", "-", *arguments, cwd=tmp_path, typed="größe\n")
+
+    assert [("One.\n", ""), ("Two.\n", "")] == [(ran.out, ran.err) for ran in (alone, beside)]
+    assert server.requests[0].last_text.startswith("explain this")
+    assert server.requests[1].last_text.startswith("review\n\ngröße")
+
+
+def test_a_picture_is_shown_to_the_model(tmp_path: Path) -> None:
+    """--image takes a file or an address; a model that sees nothing, or a missing file, is refused in a sentence."""
+    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    with ScriptServer(["A dot."]) as server:
+        arguments = ("run", "what is it?", "--endpoint", server.url, "-m", "any", "--json")
+        blind = plait(*arguments, "--image", "dot.png", cwd=tmp_path)
+        missing = plait(*arguments, "--image", "gone.png", cwd=tmp_path)
+
+    assert [(3, "UnsupportedFeature"), (2, "ConfigError")] == [
+        (r.code, r.json["error"]["class"]) for r in (blind, missing)
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["-m", "plait", "--version"], ["-m", "plait", "-V"]])
+def test_the_module_is_the_command(arguments: list[str]) -> None:
+    """`python -m plait` answers as `plait` does."""
+    ran = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+
+    assert plait("--version").out == ran.stdout
+    assert ran.stdout.startswith("plait ")

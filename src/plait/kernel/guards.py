@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plait.core.messages import Message
+from plait.core.messages import Message, ToolCall, ToolResult
 from plait.kernel.effects import Stop
 from plait.kernel.rules import Guards
 from plait.kernel.state import State
@@ -21,7 +21,6 @@ _REPEATED: Final = (
     "Repeating them will not help: try another way, or say what stands in the way."
 )
 _PERIODS: Final = (1, 2, 3)
-_Round = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
     Looks back only as far as the repetition goes, so that a long turn costs no more than a short one.
     """
     source = _rounds_back(history, begin)
-    seen: list[_Round | None] = []
+    seen: list[int | None] = []
 
-    def back(count: int) -> _Round | None:
+    def back(count: int) -> int | None:
         while len(seen) <= count:
             seen.append(next(source, None))
         return seen[count]
@@ -70,20 +69,35 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
     longest = 0
     for period in _PERIODS:
         same = 0
-        while (earlier := back(same + period)) is not None and earlier == back(same):
+        while (earlier := back(same + period)) is not None and _is_same(history, earlier, back(same)):
             same += 1
         longest = max(longest, same // period + 1 if same else 0)
     return longest
 
 
-def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[_Round]:
-    """The trailing rounds of calls, the last one first: what was asked and what came back, ids left out."""
+def _is_same(history: Sequence[Message], one: int, other: int | None) -> bool:
+    """Say whether two rounds asked the same and got the same, ids left out; most differ in what they asked."""
+    assert other is not None, "a round stands after every earlier one"
+    if _asked(history[one - 1]) != _asked(history[other - 1]):
+        return False
+    return _told(history[one]) == _told(history[other])
+
+
+def _asked(message: Message) -> list[tuple[str, str]]:
+    return [(part.name, part.raw) for part in message.parts if isinstance(part, ToolCall)]
+
+
+def _told(message: Message) -> list[tuple[str, str]]:
+    return [(part.content, part.status) for part in message.parts if isinstance(part, ToolResult)]
+
+
+def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[int]:
+    """Where the results of the trailing rounds stand, the last one first; each round's calls stand before them."""
     index = len(history) - 1
     while index > begin:
         message = history[index]
         if message.role == "tool":
-            asked = tuple((call.name, call.raw) for call in history[index - 1].tool_calls)
-            yield asked, tuple((result.content, result.status) for result in message.tool_results)
+            yield index
             index -= 2
         elif message.marked("guard"):
             index -= 1

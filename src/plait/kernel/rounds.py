@@ -99,7 +99,8 @@ def _fact_of(outcome: Outcome) -> Fact:
         return Asked(outcome.call_id, outcome.ref or outcome.call_id)
     if outcome.result is None:
         return ToolEnd(ToolResult(outcome.call_id, status=outcome.status))
-    return ToolEnd(replace(outcome.result, call_id=outcome.call_id))
+    result = outcome.result
+    return ToolEnd(result if result.call_id == outcome.call_id else replace(result, call_id=outcome.call_id))
 
 
 def unanswered(round_: Round, text: str, status: ResultStatus = "cancelled", known: Collection[str] = ()) -> list[Fact]:

@@ -87,7 +87,7 @@ class State:
         "steps",
         "turn_began",
         "turn_usage",
-        "usage",
+        "usage_before",
     )
 
     def __init__(self) -> None:
@@ -108,7 +108,8 @@ class State:
         """Warnings that the loop gave the model in this turn."""
         self.retry: RetryScheduled | None = None
         self.last_stop: StopReason | None = None
-        self.usage = Usage.ZERO
+        self.usage_before = Usage.ZERO
+        """What was used before this turn."""
         self.turn_usage = Usage.ZERO
         self.last_usage: Usage | None = None
         """Usage of the last answer: how large the history is in the provider's own tokens."""
@@ -121,6 +122,11 @@ class State:
     def view(self, extra: tuple[Message, ...] = ()) -> View:
         """Return the whole history as a request shows it."""
         return View(self.epoch, self.history, len(self.history), extra)
+
+    @property
+    def usage(self) -> Usage:
+        """What the conversation has used so far."""
+        return self.usage_before + self.turn_usage
 
     @property
     def is_answered(self) -> bool:
@@ -140,7 +146,7 @@ class State:
             self.turn_began = len(self.history)
             self.steps = self.nudges = 0
             self.last_stop = None
-            self.turn_usage = Usage.ZERO
+            self.usage_before, self.turn_usage = self.usage, Usage.ZERO
 
     def _message(self, fact: MessageAdded) -> None:
         if self.round is not None:
@@ -242,7 +248,6 @@ class State:
         return self.round
 
     def _spend(self, usage: Usage) -> None:
-        self.usage += usage
         self.turn_usage += usage
 
 

@@ -42,7 +42,7 @@ def finish_of(raw: str | None) -> Finish | None:
     return None if raw is None else _FINISH.get(raw.lower().partition(":")[0], "stop")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a body held, as far as it came, and how it ended."""
 
@@ -162,9 +162,9 @@ def _named_calls(parts: Iterable[Part], options: DecodeOptions) -> list[Part]:
             seen.add(key)
             wanted = part.id or (options.new_id or _random_id)()
             name = options.tool_names.get(part.name, part.name)
-            id = unique_id(wanted, options.taken_ids, used)
-            if id != part.id or name != part.name:
-                part = replace(part, id=id, name=name)
+            own_id = unique_id(wanted, options.taken_ids, used)
+            if own_id != part.id or name != part.name:
+                part = replace(part, id=own_id, name=name)
         named.append(part)
     return named
 

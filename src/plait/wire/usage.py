@@ -80,7 +80,7 @@ def _with_whole_input(usage: Usage, excludes_cached: bool) -> Usage:
 def _sub(value: Mapping[str, object], names: tuple[str, ...]) -> Mapping[str, object]:
     for name in names:
         inner = value.get(name)
-        if inner is not None and isinstance(inner, Mapping):
+        if isinstance(inner, Mapping):
             return inner
     return {}
 

@@ -21,6 +21,7 @@ BODY_BYTES_MAX: Final = 256 * 1024 * 1024
 JSON_BYTES_MAX: Final = 2 * SIZE_BYTES_MAX
 """A document takes many times its size in memory once it is parsed, so one alone may be less than a stream."""
 _EXCERPT_BYTES: Final = 400
+_STREAM_BEGINS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", MAGIC)
 _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -50,9 +51,11 @@ class BodyReader:
         return self.problem != "" or (self.kind == "page" and len(self.excerpt) == _EXCERPT_BYTES)
 
     @property
-    def is_stream(self) -> bool:
-        """True when at least one line had the form of an event stream."""
-        return self._sse.is_stream
+    def is_foreign(self) -> bool:
+        """True for a web page, or text that has nothing of an event stream; a stream cut in its first word has."""
+        if self.kind == "stream" and not self._sse.is_stream:
+            return not any(begin.startswith(self.excerpt.lstrip(_BLANK)) for begin in _STREAM_BEGINS)
+        return self.kind == "page"
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that these bytes complete."""

@@ -92,7 +92,7 @@ class Decoder:
             answer = self._assembler.answer()
             failure = self._failure or answer.failure or self._body_failure()
             self._answer = settle(
-                replace(answer, failure=failure),
+                answer if failure is answer.failure else replace(answer, failure=failure),
                 is_ended=self._is_ended or self._assembler.is_terminated,
                 is_whole=self._garbled is None,
                 options=self._options,
@@ -192,9 +192,8 @@ class Decoder:
         body = self._body
         if body.problem:
             return Failure.of("protocol", body.problem, detail="incomplete_stream")
-        is_no_stream = body.kind == "page" or (body.kind == "stream" and not body.is_stream)
         is_other_json = body.kind == "json" and self._garbled is None and not self._knows_wire
-        if is_no_stream or is_other_json:
+        if body.is_foreign or is_other_json:
             start = body.excerpt.decode("utf-8", "replace").strip()
             start = start if len(start) <= 80 else start[:79] + "…"
             what = "a web page" if body.kind == "page" else "a body that is no answer"

@@ -11,27 +11,19 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import inf
-from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
+from plait.models.async_connection import Connection, Idle, open_connection, until_the_loop_ends
 from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
-from plait.models.http1 import ResponseParser, request_head
+from plait.models.http1 import request_head
 from plait.models.pace import Pace
-from plait.models.routes import Destination, Route, destination_of, is_address, tls_context
+from plait.models.routes import Destination, Route, destination_of, tls_context
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.models.unpack import unpacker
-
-_UNREAD_BYTES_MAX: Final = 1_048_576
-"""How much of a body is taken from the system before somebody reads it."""
-_IDLE_MAX: Final = 1_024
-"""How many connections on one route wait for their next request."""
-_SECOND_ADDRESS_S: Final = 0.25
-"""How long a host's first address is tried before the next one is tried beside it."""
 
 
 class AsyncHttpTransport:
@@ -39,7 +31,7 @@ class AsyncHttpTransport:
 
     def __init__(self, network: Network | None = None) -> None:
         self._network = network or Network()
-        self._idle: dict[asyncio.AbstractEventLoop, _Idle] = {}
+        self._idle: dict[asyncio.AbstractEventLoop, Idle] = {}
         self._destinations: dict[str, Destination] = {}
         self._tls: ssl.SSLContext | None = None
 
@@ -78,18 +70,18 @@ class AsyncHttpTransport:
             known = self._destinations[url] = destination_of(url, self._network)
         return known
 
-    async def _idle_here(self) -> _Idle:
+    async def _idle_here(self) -> Idle:
         loop = asyncio.get_running_loop()
         idle = self._idle.get(loop)
         if idle is None:
-            idle = self._idle[loop] = _Idle()
-            idle.keeper = _until_the_loop_ends(loop, self._idle)
+            idle = self._idle[loop] = Idle()
+            idle.keeper = until_the_loop_ends(loop, self._idle)
             await anext(idle.keeper)
         return idle
 
-    async def _connect(self, route: Route, exchange: _Exchange) -> _Connection:
+    async def _connect(self, route: Route, exchange: _Exchange) -> Connection:
         """Connect in a task of its own, because nothing else can be stopped there."""
-        connecting = asyncio.ensure_future(_open_connection(route, self._tls_context() if route.is_tls else None))
+        connecting = asyncio.ensure_future(open_connection(route, self._tls_context() if route.is_tls else None))
         exchange.watch(connecting.cancel)
         try:
             return await connecting
@@ -109,7 +101,7 @@ class AsyncHttpTransport:
 class AsyncHttpStream:
     """An answer whose headers have come; see `plait.models.transport.AsyncStream`."""
 
-    def __init__(self, connection: _Connection, exchange: _Exchange, keep: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, exchange: _Exchange, keep: Callable[[], None]) -> None:
         head = connection.parser.head
         assert head is not None
         self.status: int = head.status
@@ -181,117 +173,6 @@ class AsyncHttpStream:
             self._exchange.close()
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: what has come and was not read, and the one who waits for more."""
-
-    def __init__(self) -> None:
-        self.parser = ResponseParser()
-        self.problem: Exception | None = None
-        self.is_lost = False
-        self._transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
-        self._pieces: list[bytes] = []
-        self._unread_bytes = 0
-        self._is_paused = False
-        self._waiter: asyncio.Future[None] | None = None
-
-    @property
-    def transport(self) -> asyncio.Transport:
-        """What bytes go through."""
-        assert self._transport is not None
-        return self._transport
-
-    @property
-    def can_follow(self) -> bool:
-        """Whether another request may be made after the one that is over."""
-        return self.parser.can_follow and not self.is_lost and self.problem is None
-
-    def expect(self, method: str) -> None:
-        """Get ready for the response to a request."""
-        self.parser = ResponseParser(method)
-
-    def take(self) -> bytes:
-        """Return the bytes of the body that have come.
-
-        What came before a connection broke is given before the break is told.
-        """
-        if not self._pieces:
-            return b""
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        self._unread_bytes = 0
-        if self._is_paused:
-            self._is_paused = False
-            self.transport.resume_reading()
-        return data
-
-    async def wait(self) -> None:
-        """Wait until there is something new to see.
-
-        Raises:
-            Exception: the connection broke, or what came is not HTTP.
-        """
-        if self.problem is None and not self._pieces:
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        if self.problem is not None and not self._pieces:
-            raise self.problem
-
-    def wake(self) -> None:
-        """Have whoever waits look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def fail(self, problem: Exception) -> None:
-        """Tell whoever waits, and close."""
-        if self.problem is None:
-            self.problem = problem
-        self.wake()
-        self.transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport; TLS in a tunnel gives a second one."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes."""
-        try:
-            body = self.parser.feed(data)
-        except Exception as problem:  # boundary: nothing may escape into the event loop
-            self.fail(problem)
-            return
-        if body:
-            self._pieces.append(body)
-            self._unread_bytes += len(body)
-            if self._unread_bytes > _UNREAD_BYTES_MAX and not self._is_paused:
-                self._is_paused = True
-                self.transport.pause_reading()
-        if body or self.parser.head is not None:
-            self.wake()
-
-    def eof_received(self) -> None:
-        """Take the end of what the server says; the connection is then closed."""
-        self._end(None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Take the end of the connection."""
-        self.is_lost = True
-        self._end(exc)
-
-    def _end(self, exc: Exception | None) -> None:
-        if self.problem is None and not self.parser.is_over:
-            self.problem = exc
-            try:
-                self.parser.end()
-            except Exception as problem:  # boundary: nothing may escape into the event loop
-                self.problem = exc or problem
-        self.wake()
-
-
 class _Exchange:
     """One request and its answer: the deadline, and how a wait is stopped when it passes or somebody says so."""
 
@@ -301,7 +182,7 @@ class _Exchange:
         self.is_aborted = False
         self._is_late = False
         self._loop = asyncio.get_running_loop()
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._stop: Callable[[], object] = _nothing
         self._timer: asyncio.TimerHandle | None = None
         self._undo = cancel.on_cancel(self.abort) if cancel is not None else _nothing
@@ -325,7 +206,7 @@ class _Exchange:
         self._stop = stop
         self._set_timer()
 
-    def begin(self, connection: _Connection) -> None:
+    def begin(self, connection: Connection) -> None:
         """Send the request over `connection`, and wait for its answer there."""
         self._connection = connection
         self.pace.wait_for_answer()
@@ -400,92 +281,7 @@ class _Exchange:
         self._stop()
 
 
-@dataclass(slots=True)
-class _Idle:
-    """A loop's connections that wait for their next request."""
-
-    kept: dict[Route, list[tuple[_Connection, float]]] = field(default_factory=dict)
-    keeper: AsyncGenerator[None, None] | None = None
-
-    def take(self, route: Route, keep_alive_s: float) -> _Connection | None:
-        """Return a kept connection that is not known to be dead."""
-        kept = self.kept.get(route)
-        while kept:
-            connection, since = kept.pop()
-            if connection.can_follow and since > time.monotonic() - keep_alive_s:
-                return connection
-            connection.transport.abort()
-        return None
-
-    def keep(self, route: Route, connection: _Connection) -> None:
-        """Keep a connection for the next request."""
-        kept = self.kept.setdefault(route, [])
-        if len(kept) < _IDLE_MAX:
-            kept.append((connection, time.monotonic()))
-        else:
-            connection.transport.abort()
-
-    def close(self) -> None:
-        """Close all of them."""
-        for kept in self.kept.values():
-            for connection, _ in kept:
-                connection.transport.abort()
-        self.kept.clear()
-
-
-async def _until_the_loop_ends(
-    loop: asyncio.AbstractEventLoop, all_idle: dict[asyncio.AbstractEventLoop, _Idle]
-) -> AsyncGenerator[None, None]:
-    """Close a loop's idle connections when the loop, at its end, shuts its asynchronous generators down."""
-    try:
-        yield
-    finally:
-        idle = all_idle.pop(loop, None)
-        if idle is not None:
-            idle.close()
-            await asyncio.sleep(0)  # the transports' own goodbyes
-
-
-async def _open_connection(route: Route, tls: ssl.SSLContext | None) -> _Connection:
-    loop = asyncio.get_running_loop()
-    host, port = route.address
-    direct_tls = None if route.is_tunnelled else tls
-    delay_s = None if is_address(host) else _SECOND_ADDRESS_S
-    _, connection = await loop.create_connection(
-        _Connection,
-        host,
-        port,
-        ssl=direct_tls,
-        server_hostname=route.host if direct_tls is not None else None,
-        happy_eyeballs_delay=delay_s,
-    )
-    if not route.is_tunnelled:
-        return connection
-    try:
-        await _tunnel(connection, route)
-        assert tls is not None
-        tunnel = await loop.start_tls(connection.transport, connection, tls, server_hostname=route.host)
-    except BaseException:
-        connection.transport.abort()
-        raise
-    assert tunnel is not None
-    connection.connection_made(tunnel)
-    return connection
-
-
-async def _tunnel(connection: _Connection, route: Route) -> None:
-    """Ask a proxy for a connection to the host."""
-    host = f"[{route.host}]" if ":" in route.host else route.host
-    name = f"{host}:{route.port}"
-    connection.expect("CONNECT")
-    connection.transport.write(request_head("CONNECT", name, name, route.tunnel_headers, None))
-    while connection.parser.head is None:
-        await connection.wait()
-    if connection.parser.head.status != 200:
-        raise ProxyRefused(f"status {connection.parser.head.status}")
-
-
-def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, connection: _Connection) -> None:
+def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, connection: Connection) -> None:
     """Send the request."""
     size_bytes = request.size_bytes if request.parts else None
     try:

@@ -20,6 +20,7 @@ from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
 from plait.models.limiter import RateLimiter
 from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
+from plait.models.listing import alist_models, list_models, with_near_names
 from plait.models.profiles import EndpointProfile
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
 from plait.wire.profile import WireName
@@ -119,8 +120,11 @@ class ChatChannel:
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
-                if not attempt.another_key(failed):
-                    raise attempt.broken(failed) from failed.__cause__
+                if attempt.another_key(failed):
+                    continue
+                if failed.kind == "model_not_found":
+                    self._suggest(failed)
+                raise attempt.broken(failed) from failed.__cause__
 
     def close(self) -> None:
         """Nothing is held between requests: connections belong to the model."""
@@ -138,6 +142,10 @@ class ChatChannel:
             return attempt.finish()
         finally:
             stream.close()
+
+    def _suggest(self, failed: ProviderFailed) -> None:
+        with suppress(ProviderFailed):
+            with_near_names(failed, self.line.target.name, list_models(self.line.backend))
 
 
 class AsyncChatChannel:
@@ -160,8 +168,11 @@ class AsyncChatChannel:
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
-                if not attempt.another_key(failed):
-                    raise attempt.broken(failed) from failed.__cause__
+                if attempt.another_key(failed):
+                    continue
+                if failed.kind == "model_not_found":
+                    await self._suggest(failed)
+                raise attempt.broken(failed) from failed.__cause__
 
     async def aclose(self) -> None:
         """Nothing is held between requests: connections belong to the model."""
@@ -179,6 +190,10 @@ class AsyncChatChannel:
             return attempt.finish()
         finally:
             await stream.aclose()
+
+    async def _suggest(self, failed: ProviderFailed) -> None:
+        with suppress(ProviderFailed):
+            with_near_names(failed, self.line.target.name, await alist_models(self.line.backend))
 
 
 def chat_model(

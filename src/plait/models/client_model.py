@@ -118,7 +118,7 @@ class ClientModel:
 
     def _conversation(self, setup: Setup) -> _Conversation:
         create: Create = self._client.chat.completions.create
-        return _Conversation(self, setup, create, self._wire, self._streams, self._callbacks)
+        return _Conversation(self, setup, create, wire=self._wire, streams=self._streams, callbacks=self._callbacks)
 
 
 class _Conversation:
@@ -129,6 +129,7 @@ class _Conversation:
         model: ClientModel,
         setup: Setup,
         create: Create,
+        *,
         wire: WireProfile,
         streams: bool,
         callbacks: Callbacks,

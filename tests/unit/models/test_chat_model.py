@@ -344,3 +344,18 @@ def test_the_timeouts_are_the_models_own(talk: Talk) -> None:
         (failed,) = talk(chat_model("any", server.url, timeouts=Timeouts(first_byte_s=0.1)), 1)
     assert isinstance(failed, ProviderFailed)
     assert ("timeout", "first_byte") == (failed.kind, failed.detail)
+
+
+@pytest.mark.parametrize(
+    "models, words",
+    [
+        (["big-model-2", "other"], "did you mean big-model-2?"),
+        ([f"m{number}" for number in range(9)], "the endpoint has m0, m1, m2, m3, m4 and 4 more"),
+    ],
+)
+def test_an_unknown_model_is_answered_with_those_there_are(talk: Talk, models: list[str], words: str) -> None:
+    """The endpoint is asked for its list, and the advice names what may have been meant."""
+    with ScriptServer([faults.Status(404)], models=models) as server:
+        (failed,) = talk(chat_model("big-model", server.url), 1)
+    assert isinstance(failed, ProviderFailed)
+    assert ("model_not_found", words) == (failed.kind, failed.hint)

@@ -1,0 +1,220 @@
+"""Connections of an event loop: one at a time, and those that wait for their next request.
+
+Floor: 2. Owns: asyncio's protocol and transports; never: a deadline (that is the exchange's, in `async_http`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Final
+
+from plait.models.failures import ProxyRefused
+from plait.models.http1 import ResponseParser, request_head
+from plait.models.routes import Route, is_address
+
+_UNREAD_BYTES_MAX: Final = 1_048_576
+"""How much of a body is taken from the system before somebody reads it."""
+_IDLE_MAX: Final = 1_024
+"""How many connections on one route wait for their next request."""
+_SECOND_ADDRESS_S: Final = 0.25
+"""How long a host's first address is tried before the next one is tried beside it."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection: what has come and was not read, and the one who waits for more."""
+
+    def __init__(self) -> None:
+        self.parser = ResponseParser()
+        self.problem: Exception | None = None
+        self.is_lost = False
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._unread_bytes = 0
+        self._is_paused = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """What bytes go through."""
+        assert self._transport is not None
+        return self._transport
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether another request may be made after the one that is over."""
+        return self.parser.can_follow and not self.is_lost and self.problem is None
+
+    def expect(self, method: str) -> None:
+        """Get ready for the response to a request."""
+        self.parser = ResponseParser(method)
+
+    def take(self) -> bytes:
+        """Return the bytes of the body that have come.
+
+        What came before a connection broke is given before the break is told.
+        """
+        if not self._pieces:
+            return b""
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._unread_bytes = 0
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resume_reading()
+        return data
+
+    async def wait(self) -> None:
+        """Wait until there is something new to see.
+
+        Raises:
+            Exception: the connection broke, or what came is not HTTP.
+        """
+        if self.problem is None and not self._pieces:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self.problem is not None and not self._pieces:
+            raise self.problem
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def fail(self, problem: Exception) -> None:
+        """Tell whoever waits, and close."""
+        if self.problem is None:
+            self.problem = problem
+        self.wake()
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport; TLS in a tunnel gives a second one."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        try:
+            body = self.parser.feed(data)
+        except Exception as problem:  # boundary: nothing may escape into the event loop
+            self.fail(problem)
+            return
+        if body:
+            self._pieces.append(body)
+            self._unread_bytes += len(body)
+            if self._unread_bytes > _UNREAD_BYTES_MAX and not self._is_paused:
+                self._is_paused = True
+                self.transport.pause_reading()
+        if body or self.parser.head is not None:
+            self.wake()
+
+    def eof_received(self) -> None:
+        """Take the end of what the server says; the connection is then closed."""
+        self._end(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take the end of the connection."""
+        self.is_lost = True
+        self._end(exc)
+
+    def _end(self, exc: Exception | None) -> None:
+        if self.problem is None and not self.parser.is_over:
+            self.problem = exc
+            try:
+                self.parser.end()
+            except Exception as problem:  # boundary: nothing may escape into the event loop
+                self.problem = exc or problem
+        self.wake()
+
+
+@dataclass(slots=True)
+class Idle:
+    """A loop's connections that wait for their next request."""
+
+    kept: dict[Route, list[tuple[Connection, float]]] = field(default_factory=dict)
+    keeper: AsyncGenerator[None, None] | None = None
+
+    def take(self, route: Route, keep_alive_s: float) -> Connection | None:
+        """Return a kept connection that is not known to be dead."""
+        kept = self.kept.get(route)
+        while kept:
+            connection, since = kept.pop()
+            if connection.can_follow and since > time.monotonic() - keep_alive_s:
+                return connection
+            connection.transport.abort()
+        return None
+
+    def keep(self, route: Route, connection: Connection) -> None:
+        """Keep a connection for the next request."""
+        kept = self.kept.setdefault(route, [])
+        if len(kept) < _IDLE_MAX:
+            kept.append((connection, time.monotonic()))
+        else:
+            connection.transport.abort()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for kept in self.kept.values():
+            for connection, _ in kept:
+                connection.transport.abort()
+        self.kept.clear()
+
+
+async def until_the_loop_ends(
+    loop: asyncio.AbstractEventLoop, all_idle: dict[asyncio.AbstractEventLoop, Idle]
+) -> AsyncGenerator[None, None]:
+    """Close a loop's idle connections when the loop, at its end, shuts its asynchronous generators down."""
+    try:
+        yield
+    finally:
+        idle = all_idle.pop(loop, None)
+        if idle is not None:
+            idle.close()
+            await asyncio.sleep(0)  # the transports' own goodbyes
+
+
+async def open_connection(route: Route, tls: ssl.SSLContext | None) -> Connection:
+    loop = asyncio.get_running_loop()
+    host, port = route.address
+    direct_tls = None if route.is_tunnelled else tls
+    delay_s = None if is_address(host) else _SECOND_ADDRESS_S
+    _, connection = await loop.create_connection(
+        Connection,
+        host,
+        port,
+        ssl=direct_tls,
+        server_hostname=route.host if direct_tls is not None else None,
+        happy_eyeballs_delay=delay_s,
+    )
+    if not route.is_tunnelled:
+        return connection
+    try:
+        await _tunnel(connection, route)
+        assert tls is not None
+        tunnel = await loop.start_tls(connection.transport, connection, tls, server_hostname=route.host)
+    except BaseException:
+        connection.transport.abort()
+        raise
+    assert tunnel is not None
+    connection.connection_made(tunnel)
+    return connection
+
+
+async def _tunnel(connection: Connection, route: Route) -> None:
+    """Ask a proxy for a connection to the host."""
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    name = f"{host}:{route.port}"
+    connection.expect("CONNECT")
+    connection.transport.write(request_head("CONNECT", name, name, route.tunnel_headers, None))
+    while connection.parser.head is None:
+        await connection.wait()
+    if connection.parser.head.status != 200:
+        raise ProxyRefused(f"status {connection.parser.head.status}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from contextlib import nullcontext
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
@@ -115,7 +114,7 @@ class AsyncHost(BaseHost):
         if resolve and not self._tools.is_repeatable(call):
             return await self._threads.arun(lambda: self._resolve(call))
         tool, cancel = self._tool(call), self.cancel.child()
-        run = self._invoke_async if inspect.iscoroutinefunction(tool.fn) else self._invoke_in_thread
+        run = self._invoke_async if tool.is_async else self._invoke_in_thread
         try:
             return Outcome.of(await run(call, tool, cancel))
         finally:
@@ -123,12 +122,15 @@ class AsyncHost(BaseHost):
 
     async def _invoke_async(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
         finishing = self._policy.finishing
-        deadline = asyncio.timeout(tool.timeout_s)
+        deadline = asyncio.timeout(tool.timeout_s) if tool.timeout_s else None
         try:
-            async with deadline if tool.timeout_s else nullcontext():
+            if deadline is None:
                 value = await tool.fn(**keywords(tool, call, cancel, finishing))
+            else:
+                async with deadline:
+                    value = await tool.fn(**keywords(tool, call, cancel, finishing))
         except Exception as error:  # boundary: a tool's failure is its result
-            if tool.timeout_s is not None and deadline.expired():
+            if tool.timeout_s is not None and deadline is not None and deadline.expired():
                 return timed_out(call, tool.timeout_s)
             return failure_of(call, error, finishing)
         return result_of(call, value, finishing)

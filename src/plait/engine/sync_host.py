@@ -75,7 +75,7 @@ class SyncHost(BaseHost):
 
     def start(self, act: Act) -> None:
         """Start a batch: alone or nested, it runs when it is waited for; otherwise in threads."""
-        if any(inspect.iscoroutinefunction(self._tool(call).fn) for call in act.calls):
+        if any(self._tool(call).is_async for call in act.calls):
             # Made here, where no Ctrl-C may land: a half-made loop would be worse than none.
             self._portal.prepare()
         together = self._policy.limits.tool_concurrency

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, cast, get_args
 
 from plait.core.cancel import Cancel
@@ -110,6 +111,11 @@ class Tool:
     def schema(self) -> ToolSchema:
         """The tool as a model sees it."""
         return ToolSchema(self.name, self.description, self.resolved_parameters, self.custom_format, self.deferred)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """True when calling the function gives something to await, as far as that shows before the call."""
+        return iscoroutinefunction(self.fn)
 
     @cached_property
     def context_parameter(self) -> str | None:

@@ -19,7 +19,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
 from plait.models.async_connection import Connection, Idle, open_connection, until_the_loop_ends
 from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
-from plait.models.http1 import request_head
+from plait.models.http1 import RequestHeads
 from plait.models.pace import Pace
 from plait.models.routes import Destination, Route, destination_of, tls_context
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
@@ -33,6 +33,7 @@ class AsyncHttpTransport:
         self._network = network or Network()
         self._idle: dict[asyncio.AbstractEventLoop, Idle] = {}
         self._destinations: dict[str, Destination] = {}
+        self._heads = RequestHeads()
         self._tls: ssl.SSLContext | None = None
 
     async def open(self, request: HttpRequest, limits: Timeouts, cancel: Cancel | None = None) -> AsyncHttpStream:
@@ -50,7 +51,7 @@ class AsyncHttpTransport:
             connection = idle.take(to.route, self._network.keep_alive_s) or await self._connect(to.route, exchange)
             connection.expect(request.method)
             exchange.begin(connection)
-            _ask(request, to, exchange, connection)
+            self._ask(request, to, exchange, connection)
             while connection.parser.head is None:
                 await exchange.wait()
             return AsyncHttpStream(connection, exchange, lambda: idle.keep(to.route, connection))
@@ -63,6 +64,18 @@ class AsyncHttpTransport:
         idle = self._idle.get(asyncio.get_running_loop())
         if idle is not None and idle.keeper is not None:
             await idle.keeper.aclose()
+
+    def _ask(self, request: HttpRequest, to: Destination, exchange: _Exchange, connection: Connection) -> None:
+        """Send the request."""
+        size_bytes = request.size_bytes if request.parts else None
+        try:
+            head = self._heads.head(request.method, to.target, to.host, {**request.headers, **to.headers}, size_bytes)
+        except ValueError as error:
+            raise exchange.explain(error) from error
+        if to.route.is_tls:
+            connection.transport.write(b"".join((head, *request.parts)))  # every write is a record of its own
+        else:
+            connection.transport.writelines((head, *request.parts))
 
     def _destination(self, url: str) -> Destination:
         known = self._destinations.get(url)
@@ -279,19 +292,6 @@ class _Exchange:
 
     def _interrupt(self) -> None:
         self._stop()
-
-
-def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, connection: Connection) -> None:
-    """Send the request."""
-    size_bytes = request.size_bytes if request.parts else None
-    try:
-        head = request_head(request.method, to.target, to.host, {**request.headers, **to.headers}, size_bytes)
-    except ValueError as error:
-        raise exchange.explain(error) from error
-    if to.route.is_tls:
-        connection.transport.write(b"".join((head, *request.parts)))  # every write is a record of its own
-    else:
-        connection.transport.writelines((head, *request.parts))
 
 
 def _nothing() -> None:

@@ -52,15 +52,41 @@ def request_head(method: str, target: str, host: str, headers: Mapping[str, str]
     Raises:
         ValueError: a header cannot be sent; the message holds its name and not its value.
     """
+    return _end_head(_begin_head(method, target, host, headers), size_bytes)
+
+
+class RequestHeads:
+    """Makes requests' heads; where only the size differs from the one before, nothing else is checked and joined again.
+
+    Any thread may use it: what is remembered is one value, read and replaced as a whole.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[str, str, str, Mapping[str, str]], bytes] | None = None
+
+    def head(self, method: str, target: str, host: str, headers: dict[str, str], size_bytes: int | None) -> bytes:
+        """Return what `request_head` returns; `headers` is kept, and must not be changed afterwards."""
+        asked = (method, target, host, headers)
+        last = self._last
+        if last is None or last[0] != asked:
+            last = self._last = (asked, _begin_head(method, target, host, headers))
+        return _end_head(last[1], size_bytes)
+
+
+def _begin_head(method: str, target: str, host: str, headers: Mapping[str, str]) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r} holds a character that no header can carry")
         if name.lower() != "host":
             lines.append(f"{name}: {value}")
-    if size_bytes is not None:
-        lines.append(f"Content-Length: {size_bytes}")
-    return "\r\n".join((*lines, "\r\n")).encode("latin-1")
+    return "\r\n".join((*lines, "")).encode("latin-1")
+
+
+def _end_head(start: bytes, size_bytes: int | None) -> bytes:
+    return start + b"\r\n" if size_bytes is None else b"%bContent-Length: %d\r\n\r\n" % (start, size_bytes)
 
 
 class ResponseParser:

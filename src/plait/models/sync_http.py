@@ -19,7 +19,7 @@ from typing import Final
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
 from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
-from plait.models.http1 import BrokenOff, NotHttp, ResponseParser, request_head
+from plait.models.http1 import BrokenOff, NotHttp, RequestHeads, ResponseParser, request_head
 from plait.models.pace import Pace
 from plait.models.routes import Destination, Route, destination_of, tls_context
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
@@ -38,6 +38,7 @@ class SyncTransport:
         self._lock = threading.Lock()
         self._idle: dict[Route, list[tuple[socket.socket, float]]] = {}
         self._destinations: dict[str, Destination] = {}
+        self._heads = RequestHeads()
         self._tls: ssl.SSLContext | None = None
 
     def open(self, request: HttpRequest, limits: Timeouts, cancel: Cancel | None = None) -> SyncStream:
@@ -53,7 +54,10 @@ class SyncTransport:
                 exchange.hold(self._take(to.route) or self._connect(to.route, exchange))
                 exchange.pace.wait_for_answer()
                 exchange.parser = ResponseParser(request.method)
-                body = _ask(request, to, exchange, exchange.parser)
+                size_bytes = request.size_bytes if request.parts else None
+                headers = {**request.headers, **to.headers}
+                head = self._heads.head(request.method, to.target, to.host, headers, size_bytes)
+                body = _ask((head, *request.parts), exchange, exchange.parser)
             return SyncStream(exchange.parser, body, exchange, lambda sock: self._keep(to.route, sock))
         except BaseException:
             exchange.close()
@@ -319,13 +323,11 @@ def _tunnel(sock: socket.socket, route: Route, exchange: _Exchange) -> None:
         raise ProxyRefused(f"status {parser.head.status}")
 
 
-def _ask(request: HttpRequest, to: Destination, exchange: _Exchange, parser: ResponseParser) -> bytes:
+def _ask(parts: Sequence[bytes], exchange: _Exchange, parser: ResponseParser) -> bytes:
     """Send the request and read up to the end of the answer's head; return what came of the body with it."""
-    size_bytes = request.size_bytes if request.parts else None
-    head = request_head(request.method, to.target, to.host, {**request.headers, **to.headers}, size_bytes)
     # A server that refuses a request early says why before it closes: so what cannot be sent is no failure yet.
     with suppress(BrokenPipeError, ConnectionResetError):
-        _send(exchange.sock, (head, *request.parts))
+        _send(exchange.sock, parts)
     body = b""
     while parser.head is None:
         body = _receive(exchange, parser)

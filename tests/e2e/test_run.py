@@ -125,15 +125,19 @@ def test_the_task_may_come_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_a_picture_is_shown_to_the_model(tmp_path: Path) -> None:
-    """--image takes a file or an address; a model that sees nothing, or a missing file, is refused in a sentence."""
+    """--image takes a file or an address; a missing file, and a model known to be blind, are refused in a sentence."""
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    address = "https://example.com/b.png"
     with ScriptServer(["A dot."]) as server:
-        arguments = ("run", "what is it?", "--endpoint", server.url, "-m", "any", "--json")
-        blind = plait(*arguments, "--image", "dot.png", cwd=tmp_path)
-        missing = plait(*arguments, "--image", "gone.png", cwd=tmp_path)
+        arguments = ("run", "what is it?", "--endpoint", server.url, "-m", "any", "--json", "--image")
+        seen = plait(*arguments, "dot.png", "--image", address, cwd=tmp_path)
+        missing = plait(*arguments, "gone.png", cwd=tmp_path)
+    blind = plait("run", "x", "--endpoint", "deepseek", "--json", "--image", address)
 
-    assert [(3, "UnsupportedFeature"), (2, "ConfigError")] == [
-        (r.code, r.json["error"]["class"]) for r in (blind, missing)
+    assert ["text", "image_url", "image_url"] == [part["type"] for part in server.requests[0].messages[-1]["content"]]
+    assert (0, "A dot.") == (seen.code, seen.json["reply"])
+    assert [(2, "ConfigError"), (3, "UnsupportedFeature")] == [
+        (ran.code, ran.json["error"]["class"]) for ran in (missing, blind)
     ]
 
 

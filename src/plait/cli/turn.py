@@ -17,6 +17,7 @@ from plait.core.messages import Image
 from plait.engine.limits import Limits
 from plait.engine.spec import AgentSpec, load_specification, model_of
 from plait.kernel.rules import Retry
+from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from plait.cli.screen import Screen
     from plait.core.cancel import Cancel
     from plait.events.named import NamedEvent
+    from plait.kernel.ports import Model
     from plait.models.openai_client import OpenAI
     from plait.session.session import Session
 
@@ -77,19 +79,20 @@ def carry_out(work: Work) -> Outcome:
 
 
 def _turn(work: Work, session: Session, client: OpenAI, approver: CliApprover) -> Outcome:
+    asked: object = client
     task: str | None = work.options.task
     if work.images:
-        _check_sight(client, session)
+        asked = _seeing(client, session)
         session["messages"].append({"role": "user", "content": _with_images(task or "", work.images)})
         task = None
-    result = run_turn(client, session["model"], session, task, cancel=work.cancel)
+    result = run_turn(asked, session["model"], session, task, cancel=work.cancel)
     return Outcome(
         result.status,
         result.final_reply,
         result.error,
         result.session_id,
         result.steps,
-        session._live.conversation.state.turn_usage,
+        result.turn_usage,
         denials=approver.denials,
     )
 
@@ -124,13 +127,21 @@ def _shown_by(screen: Screen) -> Any:
     return show
 
 
-def _check_sight(client: OpenAI, session: Session) -> None:
-    if not client.as_model(session["model"]).supports_images:
+def _seeing(client: OpenAI, session: Session) -> Model:
+    """Return the model as one that is shown pictures.
+
+    A server of the user's own, of which nothing is known, is believed to see what its user shows it.
+    """
+    model = client.as_model(session["model"])
+    if not model.supports_images and model.profile.name not in ("", LOCAL.name):
         raise UnsupportedFeature(
-            f"the model {session['model']!r} takes no images", hint="leave --image out, or choose a model with vision"
+            f"the model {model.name!r} takes no images", hint="leave --image out, or choose a model with vision"
         )
+    return client.as_model(model.name, context_window=model.context_window, supports_images=True)
 
 
 def _with_images(task: str, images: Sequence[Image]) -> list[dict[str, object]]:
-    pictures: list[dict[str, object]] = [{"type": "image_url", "image_url": {"url": image.as_data_uri()}} for image in images]
+    pictures: list[dict[str, object]] = [
+        {"type": "image_url", "image_url": {"url": image.as_data_uri()}} for image in images
+    ]
     return [{"type": "text", "text": task}, *pictures]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.core.errors import PlaitError
+from plait.core.usage import Usage
 from plait.engine.result import Status
 
 
@@ -29,6 +30,8 @@ class SessionResult:
     """Why the status is `limit` or `error`, or which deadline passed."""
     steps: int = 0
     """Model answers of this turn."""
+    turn_usage: Usage = Usage.ZERO
+    """Tokens and cost of this turn; what the endpoint did not report is None in it, not 0."""
 
     def raise_for_status(self) -> SessionResult:
         """Return the result, or raise its error."""

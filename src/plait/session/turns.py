@@ -214,6 +214,7 @@ def _result(session: Session, live: Live, end: End, began_s: float) -> SessionRe
         status_of(end.reason),
         error,
         live.conversation.state.steps,
+        live.conversation.state.turn_usage,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 
 from plait.core.messages import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 ORIGIN = "here"
+FEWER = settings(max_examples=max(5, settings.default.max_examples // 4))
+"""For laws whose examples are whole conversations, which take long to make."""
 
 TEXTS = st.text('ab ä日🙂"\\\n<{,\x00\u2028', min_size=1, max_size=12).filter(lambda text: text.strip() != "")
 IDS = st.from_regex(r"call_[a-z0-9]{1,6}", fullmatch=True)
@@ -44,7 +46,7 @@ TOOLS = st.lists(RESULTS, min_size=1, max_size=3).map(lambda results: Message("t
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
     """A conversation in which no two tool messages follow each other."""
-    messages = draw(st.lists(st.one_of(users(), assistants(), TOOLS), max_size=6))
+    messages = draw(st.lists(st.one_of(users(), assistants(), TOOLS), max_size=5))
     return [
         message
         for index, message in enumerate(messages)

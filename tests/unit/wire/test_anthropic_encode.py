@@ -24,7 +24,7 @@ from plait.wire.anthropic_history import decode_messages
 from plait.wire.codec import codec
 from plait.wire.prefix import MARKER, MARKS_MAX, Prefix
 from plait.wire.profile import Effort, RequestParams, WireProfile
-from tests.unit.wire.conversations import ORIGIN, histories, without_thoughts
+from tests.unit.wire.conversations import FEWER, ORIGIN, histories, without_thoughts
 
 PROFILE = WireProfile(wire="anthropic", origin=ORIGIN, reasoning_echo="always")
 TOOL = ToolSchema("read_file", "Reads.", {"type": "object"})
@@ -38,6 +38,7 @@ def tail_members(params: RequestParams, profile: WireProfile = PROFILE, *, has_t
     return json.loads(b'{"messages":[' + tail(params, profile, has_tools=has_tools))
 
 
+@FEWER
 @given(histories())
 def test_history_survives(history: list[Message]) -> None:
     """Encoding a conversation and reading it back gives the same messages, but for unsigned thoughts."""
@@ -55,6 +56,7 @@ def with_compact_calls(message: Message) -> Message:
     return replace(message, parts=tuple(parts))
 
 
+@FEWER
 @given(histories())
 def test_encoding_depends_on_the_message_alone(history: list[Message]) -> None:
     """A message has the same bytes wherever it stands and whoever encodes it."""
@@ -138,6 +140,7 @@ def test_head_marks_the_stable_part() -> None:
     assert {"model", "messages"} == set(json.loads(head("m", [], "", PROFILE) + count_tail()))
 
 
+@FEWER
 @given(histories())
 def test_request_holds_at_most_four_markers(history: list[Message]) -> None:
     """Markers of the head and the moving ones together are at most four, and each is in a block that takes one."""

@@ -15,7 +15,7 @@ from plait.core.messages import Control, Image, Message, Opaque, Reasoning, Text
 from plait.wire.chat_encode import ChatEncoder, encode_message, head, tail
 from plait.wire.chat_history import decode_messages
 from plait.wire.profile import RequestParams, WireProfile
-from tests.unit.wire.conversations import ORIGIN, histories
+from tests.unit.wire.conversations import FEWER, ORIGIN, histories
 
 PLAIN = WireProfile(origin=ORIGIN)
 ECHO = WireProfile(origin=ORIGIN, reasoning_echo="always")
@@ -31,6 +31,7 @@ def request(params: RequestParams, profile: WireProfile = PLAIN, *, tools: tuple
     return json.loads(head("m", tools, "s", profile) + tail(params, profile, has_tools=bool(tools)))
 
 
+@FEWER
 @given(histories())
 def test_history_survives(history: list[Message]) -> None:
     """Encoding a conversation and reading it back gives the same messages."""
@@ -39,6 +40,7 @@ def test_history_survives(history: list[Message]) -> None:
     assert history == decode_messages(json.loads(b"[" + data + b"]"), origin=ORIGIN)
 
 
+@FEWER
 @given(histories())
 def test_encoding_depends_on_the_message_alone(history: list[Message]) -> None:
     """A message has the same bytes wherever it stands and whoever encodes it."""

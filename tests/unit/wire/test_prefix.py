@@ -12,7 +12,7 @@ from plait.core.messages import Message, assistant, user
 from plait.wire.chat_encode import ChatEncoder, head, tail
 from plait.wire.prefix import MARKER, Prefix, Sent
 from plait.wire.profile import RequestParams, WireProfile
-from tests.unit.wire.conversations import histories
+from tests.unit.wire.conversations import FEWER, histories
 
 PROFILE = WireProfile(cache_markers=True)
 TAIL = tail(RequestParams(), PROFILE)
@@ -32,6 +32,7 @@ def stem(sent: Sent) -> bytes:
     return sent.body.replace(MARKER, b"").removesuffix(TAIL)
 
 
+@FEWER
 @given(SYSTEMS, histories(), st.lists(st.integers(0, 6), max_size=5))
 def test_prefix_law(system: str, history: list[Message], lengths: list[int]) -> None:
     """Without markers, head and messages of every request are a prefix of the next one."""
@@ -44,6 +45,7 @@ def test_prefix_law(system: str, history: list[Message], lengths: list[int]) -> 
         before = stem(sent)
 
 
+@FEWER
 @given(histories(), st.sets(st.integers(0, 5), max_size=4))
 def test_markers_are_spliced_not_encoded(history: list[Message], wanted: set[int]) -> None:
     """At most four markers stand in the messages they were asked for, and without them nothing has changed."""
@@ -58,6 +60,7 @@ def test_markers_are_spliced_not_encoded(history: list[Message], wanted: set[int
     assert marked.digest == plain.digest
 
 
+@FEWER
 @given(histories(), histories(), st.integers(0, 6))
 def test_first_difference_is_named(old: list[Message], new: list[Message], kept: int) -> None:
     """When history changed, the first differing message is named and the request is that of a fresh start."""

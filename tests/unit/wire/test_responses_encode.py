@@ -13,7 +13,7 @@ from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCal
 from plait.wire.profile import RequestParams, WireProfile
 from plait.wire.responses_encode import ResponsesEncoder, encode_message, head, tail
 from plait.wire.responses_history import decode_messages
-from tests.unit.wire.conversations import ORIGIN, histories, merged_assistants, without_thoughts
+from tests.unit.wire.conversations import FEWER, ORIGIN, histories, merged_assistants, without_thoughts
 
 PROFILE = WireProfile(wire="responses", origin=ORIGIN, reasoning_echo="always", custom_tools=True)
 TOOL = ToolSchema("read_file", "Reads.", {"type": "object"})
@@ -29,6 +29,7 @@ def request(params: RequestParams, profile: WireProfile = PROFILE, *, tools: tup
     return json.loads(head("m", tools, "s", profile) + tail(params, profile, has_tools=bool(tools)))
 
 
+@FEWER
 @given(histories())
 def test_history_survives(history: list[Message]) -> None:
     """Encoding a conversation and reading it back gives the same messages, but for thoughts without their item."""

@@ -13,7 +13,7 @@ from plait.core.strict_json import dump
 from plait.core.usage import Usage
 from plait.wire.decode import decoder_for, pieces_of
 from plait.wire.profile import WireName, WireProfile
-from tests.unit.wire.conversations import ORIGIN, assistants
+from tests.unit.wire.conversations import FEWER, ORIGIN, assistants
 from tests.unit.wire.servers import streamed, whole
 
 WIRES: tuple[WireName, ...] = ("chat", "responses", "anthropic")
@@ -42,6 +42,7 @@ def comparable(message: Message) -> Message:
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@FEWER
 @given(assistants(), st.integers(1, 9))
 def test_stream_and_document_agree(wire: WireName, message: Message, size: int) -> None:
     """Message, stop, usage and what was shown are the same for both, and are what the server meant."""
@@ -55,6 +56,7 @@ def test_stream_and_document_agree(wire: WireName, message: Message, size: int) 
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@FEWER
 @given(assistants(), st.data())
 def test_stream_cut_anywhere_is_never_taken_for_the_answer(
     wire: WireName, message: Message, data: st.DataObject

@@ -124,22 +124,28 @@ class BaseHost:
         self._observers.raise_fault()
         if self._planned is not None and not self._planned[1]:
             return Plan(stop=Stop("plan_denied", PLAN_DENIED))
-        if at.phase == "step":
-            stop = budget.check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s)
-            if stop is not None:
-                return Plan(stop=stop)
-        return NOTHING
+        stop = self._spent() if at.phase == "step" else None
+        return NOTHING if stop is None else Plan(stop=stop)
+
+    def _spent(self) -> Stop | None:
+        """Return the stop that a ceiling of the turn calls for, or None."""
+        return budget.check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s)
 
     def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
         """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
         self._observers.raise_fault()
         tool = self._tool(call)
+        spent = self._spent()
+        if spent is not None:
+            # The turn ends at the next boundary; until then nothing more is begun.
+            return call, tool, Deny(f"Not run: {spent.detail}.")
         said = None if self._policy.before_call is None else self._policy.before_call(call, tool)
         if isinstance(said, Deny):
             return call, tool, said
         if said is not None:
             call = said.call
-        if self._policy.approver is None or not tool.gated:
+        # A plan is judged whole, so that none of it has run when it is denied.
+        if self._policy.approver is None or not (tool.gated or self._policy.plan_mode):
             return call, tool, said or Allow(call)
         return call, tool, None
 

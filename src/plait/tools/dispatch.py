@@ -49,7 +49,7 @@ def call(fn: Function, keywords: Mapping[str, object]) -> Answer:
         return failure(mismatch)
     try:
         value = fn(**keywords)
-        return as_answer(_finished(value) if inspect.isawaitable(value) else value)
+        return as_answer(finished(value) if inspect.isawaitable(value) else value)
     except Refusal as refusal:
         return as_answer(refused(refusal))
     except Exception as error:  # boundary: a tool's own failure is told to the model, not to the caller
@@ -87,7 +87,9 @@ def _mismatch(fn: Function, keywords: Mapping[str, object]) -> str:
     return ""
 
 
-def _finished(value: Awaitable[object]) -> object:
+def finished(value: Awaitable[object]) -> object:
+    """Return what a coroutine comes to: run in this thread or, where a loop runs already, in another."""
+
     async def finish() -> object:
         return await value
 

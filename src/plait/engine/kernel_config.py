@@ -1,0 +1,100 @@
+"""The flat configuration of the kernel face.
+
+Floor: 4. Owns: its keys, their defaults, which of them are not available yet; never: reading a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from plait.core.errors import ConfigError
+
+_FIRST_NOT_YET: Final = "output_reserve"
+
+
+@dataclass(frozen=True)
+class Config:
+    """How `build_runtime` puts an agent together; raises `ConfigError` for what is not available yet."""
+
+    provider: str = ""
+    """A provider's name, such as `openai` or `local`; empty for the one whose key is in the environment."""
+    model: str = ""
+    """There is no default."""
+    base_url: str | None = None
+    """Where the API is, in place of the provider's usual address."""
+    local_supports_images: bool = False
+    max_output_tokens: int = 4_096
+    max_iterations: int = 25
+    keep_recent_turns: int = 6
+    """Messages that a compaction leaves alone, a call and its results counting as one."""
+    max_tool_result_tokens: int = 4_096
+    tool_concurrency: int = 4
+    stream: bool = True
+    approval_policy: str = "always_ask"
+    """`always_ask`, `auto_allow` or `deny_mutations`."""
+    approval_allowlist: Sequence[str] = ()
+    """Names of tools, and patterns of plain commands, that run without a question."""
+    redact_tool_output: bool = True
+    plan_mode: bool = False
+    working_dir: str = "."
+    log_dir: str | None = None
+    """Where traces go; None keeps none."""
+    max_cost_usd: float | None = None
+    max_input_tokens_per_run: int | None = None
+
+    # From here on: not available yet; only the value that asks for nothing is taken.
+    output_reserve: int = 8_192
+    approval_judge_model: str | None = None
+    checkpoints: bool = False
+    enable_todo: bool = False
+    enable_clarify: bool = False
+    enable_plugins: bool = False
+    plugins_dir: str | None = None
+    cron_path: str | None = None
+    enable_kanban: bool = False
+    kanban_path: str | None = None
+    sandbox: str = "local"
+    sandbox_image: str | None = None
+    sandbox_network: str | None = None
+    summarizer_model: str | None = None
+    mcp_log_dir: str | None = None
+    profile: str | None = None
+    profile_dir: str | None = None
+    memory_store: str | None = None
+    memory_dir: str | None = None
+    enable_memory_tools: bool = False
+    memory_notes_path: str | None = None
+    memory_auto_context: bool = False
+    memory_auto_context_limit: int = 3
+    memory_store_budget: int | None = None
+    memory_curator_model: str | None = None
+    memory_scope: str | None = None
+    memory_recency_weight: float = 0.0
+    memory_importance_weight: float = 0.0
+    memory_half_life_days: float = 30.0
+    semantic_search: bool = False
+    semantic_search_lsh_bits: int | None = None
+    embedding_model: str | None = None
+    embedding_dimensions: int | None = None
+    embedding_base_url: str | None = None
+    embedding_api_key_env: str | None = None
+    skills_dir: str | None = None
+    skills: Sequence[str] = ()
+    enable_graph: bool = False
+    graph_path: str | None = None
+    improvements_dir: str | None = None
+    enable_spawn: bool = False
+    spawn_max_depth: int = 2
+    judge_model: str | None = None
+    eval_threshold: float = 0.6
+    eval_rubric: str | None = None
+
+    def __post_init__(self) -> None:
+        known = fields(self)
+        first = next(index for index, each in enumerate(known) if each.name == _FIRST_NOT_YET)
+        for each in known[first:]:
+            value = getattr(self, each.name)
+            if value != each.default and value != []:
+                raise ConfigError(f"Config({each.name}={value!r}) is not available yet", hint=f"leave {each.name} out")

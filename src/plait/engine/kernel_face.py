@@ -1,0 +1,257 @@
+"""The kernel face: an agent from a flat configuration, a registry of tools, an approver that prompts.
+
+Floor: 4. Owns: the names and signatures of that face, as thin constructors over the engine; never: a second loop.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError
+from plait.core.messages import ToolCall, ToolResult
+from plait.engine.agent import Agent
+from plait.engine.approval import Approver, decide
+from plait.engine.calls import Finishing, failure_of, keywords, result_of
+from plait.engine.context_manager import ContextManager
+from plait.engine.kernel_config import Config
+from plait.engine.limits import Limits
+from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
+from plait.engine.validation import compile_schema
+from plait.events.render import visible
+from plait.kernel.ports import Model
+from plait.kernel.rules import Rules, Shrinking
+from plait.kernel.tools import Tool, ToolTable
+from plait.models.chat_model import ChatModel, chat_model
+from plait.models.endpoint import default_endpoint, endpoint_of
+from plait.models.profile_table import LOCAL, PROFILES
+from plait.tools.aliases import default_tools, kernel_options
+from plait.tools.dispatch import finished
+from plait.tools.toolbox import Toolbox
+
+_YES = ("y", "yes")
+
+
+def build_runtime(
+    config: Config,
+    *,
+    verbose: bool = False,
+    session_id: str | None = None,
+    approver: Approver | None = None,
+    model: Model | None = None,
+    mcp_servers: object | None = None,
+    budget: object | None = None,
+    memory: object | None = None,
+    sandbox: object | None = None,
+) -> tuple[Agent, NullTelemetry, tuple[object, ...]]:
+    """Return `(agent, telemetry, mcp_clients)`: the kernel's tools over the working directory, one conversation.
+
+    The agent's runs go on with each other. The caller closes the telemetry; what the tools hold goes with the agent.
+
+    Args:
+        verbose: traces hold arguments in full.
+        session_id: names the trace.
+        approver: judges gated calls in place of a `CliApprover` with the configured policy.
+        model: asked in place of the configured one.
+
+    Raises:
+        ConfigError: no model is named, or something was asked for that is not available yet.
+    """
+    for name, value in (("mcp_servers", mcp_servers), ("budget", budget), ("memory", memory), ("sandbox", sandbox)):
+        if value:
+            raise ConfigError(f"build_runtime({name}=…) is not available yet", hint=f"leave {name} out")
+    asked = model or make_model(config)
+    telemetry = NullTelemetry(session_id)
+    if config.log_dir is not None:
+        telemetry = JsonlTelemetry(config.log_dir, asked.name, session_id=session_id, verbose=verbose)
+    toolbox = Toolbox(config.working_dir, kernel_options(config.max_tool_result_tokens))
+    agent = Agent(
+        asked,
+        default_tools(toolbox),
+        approver=approver or CliApprover(config.approval_policy, allowlist=config.approval_allowlist),
+        limits=limits_of(config),
+        context=ContextManager(keep_recent_turns=config.keep_recent_turns),
+        plan_mode=config.plan_mode,
+        redact=config.redact_tool_output,
+        on_event=telemetry.handle,
+        rules=Rules(shrinking=Shrinking(keep_last_units=config.keep_recent_turns)),
+    )
+    weakref.finalize(agent, toolbox.close)
+    return agent, telemetry, ()
+
+
+def make_model(config: Config) -> ChatModel:
+    """Return the configured model; no request is made and no key is needed yet.
+
+    Raises:
+        ConfigError: no model is named, or the provider is unknown.
+    """
+    if not config.model:
+        raise ConfigError("no model is configured", hint="set Config(provider=…, model=…)")
+    names = [profile.name for profile in (*PROFILES, LOCAL)]
+    if config.provider and config.provider not in names:
+        near = difflib.get_close_matches(config.provider, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the providers are {', '.join(names)}"
+        raise ConfigError(f"no provider is called {config.provider!r}", hint=hint)
+    at = endpoint_of(config.base_url or config.provider or default_endpoint(os.environ))
+    streams = config.stream and at.profile.streams
+    images = config.local_supports_images if config.provider == LOCAL.name else None
+    return chat_model(config.model, at.with_profile(replace(at.profile, streams=streams)), supports_images=images)
+
+
+def limits_of(config: Config) -> Limits:
+    """Return a run's ceilings as configured."""
+    return Limits(
+        max_steps=config.max_iterations,
+        max_output_tokens=config.max_output_tokens,
+        max_tool_result_tokens=config.max_tool_result_tokens,
+        tool_concurrency=config.tool_concurrency,
+        max_cost=None if config.max_cost_usd is None else Decimal(str(config.max_cost_usd)),
+        max_input_tokens=config.max_input_tokens_per_run,
+    )
+
+
+def ToolSpec(  # noqa: N802 -- a class where programs know it from
+    name: str,
+    description: str,
+    parameters: Mapping[str, object],
+    handler: Callable[[dict[str, Any]], Any],
+    *,
+    requires_approval: bool = False,
+    mutates: bool = False,
+    runs_code: bool = False,
+    category: str = "general",
+    **more: Any,
+) -> Tool:
+    """Return a tool whose `handler` gets its arguments as one dict; `more` are further fields of `Tool`."""
+
+    def call(**arguments: Any) -> Any:
+        return handler(arguments)
+
+    async def acall(**arguments: Any) -> Any:
+        return await handler(arguments)
+
+    fn = acall if inspect.iscoroutinefunction(handler) else call
+    return Tool(
+        name,
+        description,
+        fn,
+        parameters,
+        mutates=mutates,
+        runs_code=runs_code,
+        requires_approval=requires_approval,
+        category=category,
+        **more,
+    )
+
+
+class ToolRegistry:
+    """Tools by name, in registration order; what an `Agent` takes as its tools."""
+
+    def __init__(self) -> None:
+        self._table = ToolTable(compile=compile_schema)
+
+    def register(self, tool: Tool) -> None:
+        """Take a tool in; raise `ValueError` for a name that is taken or a schema that is none."""
+        self._table.add(tool)
+
+    def spec(self, name: str) -> Tool | None:
+        """Return the tool of this name."""
+        return self._table.get(name)
+
+    def specs(self) -> list[Tool]:
+        """Return all tools."""
+        return list(self._table)
+
+    def validate(self, call: ToolCall) -> str | None:
+        """Return why a call cannot run, or None."""
+        problem = self._table.check(call)
+        return None if problem is None else problem.content
+
+    def execute(self, call: ToolCall) -> ToolResult:
+        """Run a call in this thread, unasked, and return its result; what goes wrong is the result."""
+        problem = self._table.check(call)
+        tool = self._table.get(call.name)
+        if problem is not None or tool is None:
+            assert problem is not None
+            return problem
+        whole = Finishing(result_tokens_max=0)
+        try:
+            value = tool.fn(**keywords(tool, call, Cancel(), whole))
+            return result_of(call, finished(value) if inspect.isawaitable(value) else value, whole)
+        except Exception as error:  # boundary: a tool's failure is its result
+            return failure_of(call, error, whole)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+class CliApprover:
+    """Asks at a prompt: only `y` and `yes` allow. No answer, or nobody there, is a no.
+
+    Args:
+        policy: what is decided without asking; see `decide`.
+        allowlist: tools and commands that run without a question.
+        input_fn: shows a prompt and returns a line; EOFError is a no.
+        output_fn: shows a notice.
+    """
+
+    def __init__(
+        self,
+        policy: str = "always_ask",
+        *,
+        allowlist: Sequence[str] = (),
+        input_fn: Callable[[str], str] = input,
+        output_fn: Callable[[str], object] = print,
+        risk_judge: object | None = None,
+    ) -> None:
+        if risk_judge is not None:
+            raise ConfigError("CliApprover(risk_judge=…) is not available yet", hint="leave it out")
+        self._policy = policy
+        self._allowlist = tuple(allowlist)
+        self._input = input_fn
+        self._output = output_fn
+
+    def approve(self, call: ToolCall, tool: Tool) -> bool:
+        """Judge one call by the policy, and ask where that has no answer."""
+        said = decide(self._policy, tool, call, self._allowlist)
+        if said == "ask":
+            return self._asks(f"Approve {_shown(call)}? [y/N] ")
+        if said == "deny":
+            self._output(f"[denied by the policy {self._policy}: {visible(call.name)}]")
+        return said == "allow"
+
+    def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:
+        """Judge all calls of an answer at once: one no is a no, and there is at most one question."""
+        said = [decide(self._policy, tool, call, self._allowlist) for call, tool in zip(calls, tools, strict=True)]
+        if "deny" in said:
+            self._output(f"[plan denied by the policy {self._policy}]")
+            return False
+        if "ask" not in said:
+            return True
+        for number, call in enumerate(calls, 1):
+            self._output(f"  {number}. {_shown(call)}")
+        return self._asks("Approve entire plan? [y/N] ")
+
+    def _asks(self, prompt: str) -> bool:
+        try:
+            return self._input(prompt).strip().lower() in _YES
+        except EOFError:
+            return False
+
+
+def _shown(call: ToolCall) -> str:
+    """Return a call on one line, with nothing in it that a terminal would obey."""
+    data = call.to_dict()
+    return visible(f"{call.name}({json.dumps(data['arguments'])})").replace("\n", " ")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from plait.testing.clock import VirtualClock
+    from plait.testing.conformance import check_model
     from plait.testing.errors import InvalidScript, ScriptError, UnexpectedRequest, UnusedStep
     from plait.testing.listener import unused_url
     from plait.testing.model_steps import Asked, Fail, Silence
@@ -45,6 +46,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "UnusedStep": "errors",
     "VirtualClock": "clock",
     "When": "player",
+    "check_model": "conformance",
     "read_script": "script_file",
     "unused_url": "listener",
 }
@@ -68,6 +70,7 @@ __all__ = [
     "UnusedStep",
     "VirtualClock",
     "When",
+    "check_model",
     "read_script",
     "unused_url",
 ]

@@ -23,7 +23,7 @@ from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.testing import Raw, ScriptServer, faults, unused_url
 from tests.unit.models.transports import BODY, FETCHERS, Fetch, fetch_sync, raw_server, request_to
 
-QUICK = Timeouts(connect_s=2, first_byte_s=0.25, idle_s=0.25)
+QUICK = Timeouts(connect_s=2, first_byte_s=0.12, idle_s=0.12)
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -129,7 +129,7 @@ def test_headers_that_drip_are_late_all_the_same(fetch: Fetch) -> None:
 
 def test_the_total_limit_ends_a_stream_that_keeps_coming(fetch: Fetch) -> None:
     """A body that drips for ever is stopped by the limit on the whole exchange."""
-    limits = Timeouts(first_byte_s=5, idle_s=5, total_s=0.4)
+    limits = Timeouts(first_byte_s=5, idle_s=5, total_s=0.2)
     with ScriptServer([faults.KeepAlives(count=1000, gap_s=0.02)]) as server, pytest.raises(ProviderFailed) as failed:
         fetch([request_to(server.url)], limits)
     assert ("timeout", "total", "stream", True) == _facts(failed.value)
@@ -138,7 +138,7 @@ def test_the_total_limit_ends_a_stream_that_keeps_coming(fetch: Fetch) -> None:
 def test_a_silent_address_is_given_up_after_the_connect_limit(fetch: Fetch) -> None:
     """A port that takes no connection costs the connect limit, and the failure says that it was that one."""
     with _full_backlog() as url, pytest.raises(ProviderFailed) as failed:
-        fetch([request_to(url)], Timeouts(connect_s=0.3))
+        fetch([request_to(url)], Timeouts(connect_s=0.15))
     assert ("timeout", "connect", "connect", True) == _facts(failed.value)
 
 

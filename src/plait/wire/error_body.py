@@ -73,6 +73,7 @@ def read_error(document: object) -> ErrorBody:
     messages = list(dict.fromkeys(filter(None, (_message(item) for item in objects))))
     codes = [code for item in reversed(objects) if (code := _first(item, _CODE_KEYS)) is not None]
     types = [name for item in reversed(objects) for key in _TYPE_KEYS if (name := _word(item.get(key))) is not None]
+    types += [name for item in objects for name in _reasons(item)]
     words = [*codes, *types]
     labels = [label for item in objects if isinstance(label := item.get("error"), str)]
     return ErrorBody(
@@ -83,6 +84,15 @@ def read_error(document: object) -> ErrorBody:
         param=_param(objects),
         objects=objects,
     )
+
+
+def _reasons(item: Mapping[str, object]) -> Iterator[str | int]:
+    """Yield what the details of an error give as their reasons."""
+    details = item.get("details")
+    for detail in details if isinstance(details, list) else ():
+        reason = _word(detail.get("reason")) if isinstance(detail, dict) else None
+        if reason is not None:
+            yield reason
 
 
 def _param(objects: Sequence[Mapping[str, object]]) -> str:

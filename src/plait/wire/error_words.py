@@ -111,10 +111,11 @@ HISTORY: Final = _any(
     r"(?:missing|without|requires?).{0,80}\b(?:thought_signature|reasoning_content|reasoning_details)",
     r"(?:invalid|corrupted|missing).{0,40}(?:thought[ _]signature|`?signature`? in `?thinking)",
     r"`?(?:redacted_)?thinking`? (?:or `redacted_thinking`|blocks?).{0,120}(?:expected|must|cannot|found)",
-    r"expected `?thinking`?",
+    r"expected `?thinking`?|thinking\.signature",
     r"tool_use`? ids? (?:were|must)|tool_use_id|`?tool_result`? blocks?",
     r"tool_calls?'? must be followed|role '?tool'? must (?:be a response|follow)|tool_call_ids? did not",
     r"tool_call_id\b.{0,80}(?:not found|invalid|missing|unknown|must|no matching)|tool call id was",
+    r"tool result'?s? tool id",
     r"no tool (?:call|output) found for|no matching (?:tool|function) call",
     r"tool call and result|number of function (?:calls|response)|function (?:response|call) (?:parts|turn)",
     r"without its required (?:'reasoning'|following)",
@@ -127,7 +128,7 @@ HISTORY: Final = _any(
 """Sentences that say that the messages do not form a valid conversation."""
 
 TOOLS: Final = _any(
-    r"\btools?(?:\[|\.)\d+", r"function_declarations", r"invalid schema for function", r"\binput_schema\b",
+    r"\btools?(?:\[|\.|', ?)\d+", r"function_declarations", r"invalid schema for function", r"\binput_schema\b",
     r"invalid (?:function|tool) (?:name|schema|parameters)", r"(?:duplicate|tool) names? must be unique",
     r"(?:tool|function)(?:'s)? (?:name|schema|parameters?)\b.{0,80}(?:invalid|must|should|match|not (?:valid|allowed))",
 )  # fmt: skip
@@ -145,6 +146,6 @@ MODEL: Final = _any(
 """Sentences that say that there is no such model."""
 CREDIT: Final = _any(
     r"credit balance is too low", r"insufficient (?:balance|credit|fund|quota)", r"out of credits?",
-    r"usage limit", r"exceeded your (?:current )?(?:quota|usage)", r"billing cycle",
+    r"usage limit", r"key limit", r"exceeded your (?:current )?(?:quota|usage)", r"billing cycle",
 )  # fmt: skip
 """Sentences about money; asked only where a status leaves auth and quota open, or where a 400 says so."""

@@ -31,6 +31,7 @@ _REVERSED: Final = tuple(
         # limit, then requested
         rf"maximum context length is {_N} tokens.*?total of (?:at least )?{_N}",
         rf"maximum context length is {_N} tokens.*?(?:requested|resulted in)(?: about)? {_N}",
+        rf"limit of {_N} tokens\..{{0,80}}resulted in {_N}",
         rf"maximum prompt length is {_N} but the request contains {_N}",
         rf"model token limit: {_N} \(requested: {_N}\)",
     )

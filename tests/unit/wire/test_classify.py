@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from plait.wire.waits import parse_wait
 from tests.unit.wire.cases import CASES
 
 ERRORS = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
+MORE = [json.loads(line) for line in Path(__file__).with_name("more_errors.jsonl").read_text("utf-8").splitlines()]
 RATE_LIMIT = '{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}'
 
 
@@ -25,6 +27,12 @@ def test_recorded_error(case: Mapping[str, Any]) -> None:
     failure = classify(case["status"], case["headers"], case["body"])
     got = {"class": failure.kind, "wait_s": failure.wait_s}
     assert {**got, **{name: case["expected"][name] for name in got if name in case["expected"]}} == got
+
+
+@pytest.mark.parametrize("case", MORE, ids=lambda case: case["class"])
+def test_documented_error(case: Mapping[str, Any]) -> None:
+    """An error as a provider documents it, or as its users report it, has its class."""
+    assert case["class"] == classify(case["status"], {}, case["body"]).kind
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class Bytecodes:
         if not name.startswith(("plait.", "tests.helpers.hosts", "tests.helpers.interrupts")):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and not _is_prologue(frame):
+        if event in ("opcode", "line") and not _is_prologue(frame):  # Python 3.12 tells of lines only
             self.left -= 1
             if self.left == 0:
                 sys.settrace(None)

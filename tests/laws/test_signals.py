@@ -40,14 +40,14 @@ def test_an_interrupt_may_land_between_any_two_bytecodes() -> None:
     """Wherever in driver, loop, log or host it lands: no effect begins after it, and the turn is closed."""
     ends = played("everywhere", 300)
 
-    assert ends["interrupted"] > 200
+    assert ends["interrupted"] > 5 * ends.get("escaped", 0)
 
 
 def test_an_interrupt_closes_the_inner_turn_and_the_outer_one() -> None:
     """A turn inside a tool of another turn: both are closed validly, wherever the interrupt lands."""
     ends = played("nested", 200)
 
-    assert ends["interrupted"] > 150
+    assert ends["interrupted"] > 5 * ends.get("escaped", 0)
 
 
 @pytest.mark.prove

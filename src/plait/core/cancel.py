@@ -9,6 +9,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import Final
+
+_NAP_S: Final = 1.0
 
 
 def _nothing() -> None:
@@ -100,8 +103,12 @@ class Cancel:
         bell = threading.Lock()
         bell.acquire()
         undo = self.on_cancel(bell.release)
+        left_s = threading.TIMEOUT_MAX if timeout_s is None else max(timeout_s, 0)
         try:
-            return bell.acquire(timeout=-1 if timeout_s is None else min(max(timeout_s, 0), threading.TIMEOUT_MAX))
+            # In short naps: a signal that comes just before one begins is handled only when it is over.
+            while left_s > _NAP_S and not bell.acquire(timeout=_NAP_S):
+                left_s -= _NAP_S
+            return self._reason is not None or bell.acquire(timeout=left_s)
         finally:
             undo()
 

@@ -182,7 +182,7 @@ def _wait_interrupted_at(step: int) -> str:
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
         frame.f_trace_opcodes = True
-        if event == "opcode" and next(steps, None) == 0:
+        if event in ("opcode", "line") and next(steps, None) == 0:  # Python 3.12 tells of lines only
             sys.settrace(None)
             cancel.cancel("signal")  # as a handler of a real signal would, between two bytecodes
         return trace
@@ -209,7 +209,7 @@ def test_a_signal_handler_may_cancel_its_own_waiter() -> None:
         came.append(_wait_interrupted_at(len(came)))
 
     assert "asleep" == came[-1], f"after {len(came)} bytecodes"
-    assert len(came) > 20
+    assert len(came) > 10
 
 
 def test_a_real_signal_wakes_the_main_thread() -> None:

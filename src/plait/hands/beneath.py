@@ -73,7 +73,7 @@ class NameByName:
         spellings: tuple[str, ...],
         *,
         follows_links: bool,
-        before: Callable[[str], None] = _nothing,
+        before: Callable[[str], None] | None = None,
     ) -> None:
         """Walk below `root_fd`, whose absolute names are `spellings`.
 
@@ -83,7 +83,7 @@ class NameByName:
         self._spellings = spellings
         self._follows_links = follows_links
         self._is_top = "/" in spellings
-        self._before = before
+        self._before = before or _nothing
 
     def find(self, segments: tuple[str, ...]) -> Spot:
         """Go to the end of `segments`. Raises `Escaped`, or the `OSError` of the step that failed."""

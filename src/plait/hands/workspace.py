@@ -207,7 +207,7 @@ class Workspace:
         self._home = options.home
         follows_links = options.style == "lenient"
         self._by_name = beneath.NameByName(
-            self._fd, self._spellings, follows_links=follows_links, before=options.before or _nothing
+            self._fd, self._spellings, follows_links=follows_links, before=options.before
         )
         self._kernel = (
             beneath.ByKernel.probe(self._fd, follows_links=follows_links, is_top=real == "/")
@@ -291,7 +291,3 @@ def refuse_unless_regular(status: os.stat_result, shown: str) -> None:
     kinds = ((stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
     kind = next((name for test, name in kinds if test(mode)), "a device")
     raise Refusal("UNSUPPORTED_CONTENT", f"not a file: {shown!r} is {kind}", hint="only regular files are read")
-
-
-def _nothing(_call: str) -> None:
-    """Do nothing before a system call."""

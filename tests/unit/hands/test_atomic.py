@@ -164,7 +164,7 @@ def test_a_reader_never_sees_half_a_file(ground: Ground, workspace: Workspace) -
     )
     assert reader.stdout is not None
     reader.stdout.readline()
-    for number in range(60):
+    for number in range(30):
         with workspace.pin("f", "write") as target:
             plan_write(target, "ab"[number % 2] * 50_000).apply()
     assert reader.poll() is None

@@ -69,7 +69,9 @@ class Outlet:
             return self.error is None and not self._queue and not self._busy
 
     def close(self, patience_s: float = 1.0) -> None:
-        """Write what is queued and stop; once `cancel` was given, for at most `patience_s`."""
+        """Write what is queued and stop; once `cancel` was given, for at most `patience_s`. May be called twice."""
+        if self._closing:
+            return
         if not self.wait_drained():
             with self._changed:
                 self._changed.wait_for(lambda: self.error is not None or not (self._queue or self._busy), patience_s)

@@ -2,7 +2,8 @@
 
 Floor: 7. Owns: the process's handlers while a command runs, and which signal came first; never: what stopping means.
 
-A handler only writes a byte; a thread gives the signal. So no listener runs inside code that a signal interrupted.
+A thread is woken by the interpreter's own signal handler and gives the stop signal. So a signal is heard while the
+main thread sleeps in a system call, and no listener runs inside code that a signal interrupted.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class Signals:
         self.first: signal.Signals | None = None
         """The signal that came first, or None."""
         self._cancel = cancel
-        self._count = 0
         self._before: dict[int, Any] = {}
+        self._wakeup_before = -1
         self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._listen, name="plait-signals", daemon=True)
 
     @property
@@ -43,9 +45,10 @@ class Signals:
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in (getattr(signal, name) for name in _NAMES if hasattr(signal, name)):
             if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._handle)
+                self._before[number] = signal.signal(number, _heed)
         return self
 
     def __exit__(
@@ -53,18 +56,22 @@ class Signals:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
         os.close(self._writer)
         self._thread.join()
         os.close(self._reader)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count >= _HARD_EXIT_AT:
-            os._exit(128 + number)
-        if self.first is None:
-            self.first = signal.Signals(number)
-            os.write(self._writer, b"!")
-
     def _listen(self) -> None:
-        if os.read(self._reader, 1) and self.first is not None:
-            self._cancel.cancel("interrupted" if self.first == signal.SIGINT else "shutdown")
+        count = 0
+        while numbers := os.read(self._reader, 64):
+            for number in (number for number in numbers if number in self._before):
+                count += 1
+                if count >= _HARD_EXIT_AT:
+                    os._exit(128 + number)
+                if self.first is None:
+                    self.first = signal.Signals(number)
+                    self._cancel.cancel("interrupted" if number == signal.SIGINT else "shutdown")
+
+
+def _heed(_number: int, _frame: FrameType | None) -> None:
+    """Stand in for the default action: the thread does what there is to do."""

@@ -9,13 +9,14 @@ results of all its calls in call order. The system prompt is composed for each s
 from __future__ import annotations
 
 import base64
-import mimetypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from plait.core.strict_json import JsonInvalid, dump, parse_object
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Role = Literal["user", "assistant", "tool", "summary"]
 ResultStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
@@ -105,6 +106,9 @@ class Image:
     @classmethod
     def from_path(cls, path: str | Path) -> Image:
         """Read a picture from a file; its type is guessed from the name, else `image/png`."""
+        import mimetypes  # neither is needed to talk
+        from pathlib import Path
+
         guess = mimetypes.guess_type(str(path))[0] or "image/png"
         return cls(base64.b64encode(Path(path).read_bytes()).decode("ascii"), guess)
 

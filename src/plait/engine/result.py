@@ -14,7 +14,6 @@ from plait.core.exchange import ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
 from plait.kernel.effects import End
-from plait.models.errors import to_error
 
 Status = Literal["completed", "waiting", "interrupted", "limit", "error"]
 
@@ -72,6 +71,8 @@ def error_of(end: End, *, model: str, endpoint: str) -> PlaitError | None:
     """Return the error of an end that has one. An exception that is a bug, not an outcome, is raised."""
     cause = end.error
     if isinstance(cause, ProviderFailed):
+        from plait.models.errors import to_error  # most turns end well
+
         return to_error(cause, model=model, endpoint=endpoint)
     if isinstance(cause, PlaitError):
         return cause

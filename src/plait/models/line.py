@@ -17,7 +17,6 @@ from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.backend import Backend
 from plait.models.transport import HttpRequest
-from plait.wire.classify import classify
 from plait.wire.codec import Codec, codec
 from plait.wire.decoder import Decoder
 from plait.wire.names import original_names
@@ -179,6 +178,8 @@ class Attempt:
         """Say what an answer means that is no success."""
         if 300 <= status < 400:
             return _redirected(status, headers.get("location", ""))
+        from plait.wire.classify import classify  # the tables of what providers say are read when one says it
+
         failure = classify(status, headers, body, window=self._line.target.context_window)
         return self._told(failure.to_exception(status=status, phase="headers"))
 

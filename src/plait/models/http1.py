@@ -19,7 +19,7 @@ from typing import Final
 
 HEAD_BYTES_MAX: Final = 65_536
 _LINE_BYTES_MAX: Final = 8_192
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: .*)?")
+_STATUS_LINE: Final = re.compile(r"HTTP/1\.([01]) (\d{3})(?: .*)?")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -156,7 +156,7 @@ class ResponseParser:
     def _read_head(self, data: bytes) -> bytes:
         """Take the head out of `data`, and what informational heads come before it; return what follows."""
         while (end := _HEAD_END.search(data)) is not None:
-            lines = re.split(rb"\r?\n", data[: end.start()])
+            lines = data[: end.start()].decode("latin-1").replace("\r\n", "\n").split("\n")
             status, is_old = _status_of(lines[0])
             rest = data[end.end() :]
             if 100 <= status < 200 and status != 101:
@@ -253,28 +253,26 @@ class ResponseParser:
             self._has_ended_chunks = self._left == 0
 
 
-def _status_of(line: bytes) -> tuple[int, bool]:
+def _status_of(line: str) -> tuple[int, bool]:
     """Return the status, and whether the server speaks HTTP/1.0."""
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
         raise NotHttp(f"it begins with {line[:24]!r}")
-    return int(match[2]), match[1] == b"0"
+    return int(match[2]), match[1] == "0"
 
 
-def _headers_of(lines: list[bytes]) -> dict[str, str]:
+def _headers_of(lines: list[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     name = ""
     for line in lines:
-        if line[:1] in (b" ", b"\t") and name:  # an old way to go on with the header above
-            headers[name] += f" {line.decode('latin-1').strip()}"
+        if line.startswith((" ", "\t")) and name:  # an old way to go on with the header above
+            headers[name] += f" {line.strip()}"
             continue
-        before, colon, after = line.decode("latin-1").partition(":")
-        name = before.lower()
-        if not colon or not _HEADER_NAME.fullmatch(name):
-            name = ""
-            continue
-        value = after.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        before, _, after = line.partition(":")
+        name = before.lower() if _HEADER_NAME.fullmatch(before) and len(before) < len(line) else ""
+        if name:
+            value = after.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
 

@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 
 _INT_BITS_MAX: Final = 14_000
 """Python neither reads nor writes more than 4,300 digits of an integer."""
+_DEPTH_MAX: Final = 200
+"""Deeper than this, whoever reads it may run out of stack."""
 
 
 class JsonInvalid(ValueError):
@@ -92,10 +94,11 @@ def _float(text: str) -> float:
 def plain(value: object) -> object:
     """Return the value as it would come back from JSON: text keys, lists for tuples, text for what JSON has not.
 
-    The result shares nothing mutable with the value, so that it can be kept. Never raises.
+    The result shares nothing mutable with the value, so that it can be kept. Of what is nested deeper than 200
+    levels, or holds itself, only the name of its type is left. Never raises.
     """
     try:
-        return _plain(value)
+        return _plain(value, _DEPTH_MAX)
     except RecursionError:
         return type(value).__name__
 
@@ -108,17 +111,20 @@ def text_of(value: object) -> str:
         return type(value).__name__
 
 
-def _plain(value: object) -> object:
+def _plain(value: object, depth: int) -> object:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
         return value if value.bit_length() <= _INT_BITS_MAX else hex(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
+    if depth == 0 and isinstance(value, (Mapping, list, tuple)):
+        # Not cut here and gone on with: what refers to itself twice would never end.
+        raise RecursionError
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else text_of(key): _plain(item) for key, item in value.items()}
+        return {key if isinstance(key, str) else text_of(key): _plain(item, depth - 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item, depth - 1) for item in value]
     return text_of(value)
 
 

@@ -1,55 +1,64 @@
 """A session's journal: one file, one writer, a line a fact.
 
-Floor: 2. Owns: opening, repairing, appending and syncing a journal file; never: lines (`store.records`).
+Floor: 2. Owns: appending and syncing; never: opening and repairing (`store.opening`), or lines (`store.records`).
 
-A barrier is one write and one `fdatasync`. Whatever goes wrong in it, what earlier barriers wrote is untouched: the
-file is cut back to there, the writer is poisoned, and only opening the session again, with a fresh look at what the
-disk holds, makes another.
+A barrier is one write and one sync. Whatever goes wrong in it, what earlier barriers wrote is untouched: the file is
+cut back to there, the writer is poisoned, and only opening the session again, with a fresh look at what the disk
+holds, makes another.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import JournalError, JournalFull, JournalPoisoned, SessionBusy
 from plait.core.facts import Entry, Fact
-from plait.store.disk import PRIVATE_FILE, make_private_folder, sync_folder, write_all
-from plait.store.lock import WriterLock
-from plait.store.records import Journal, Torn, encode_entries, encode_header, read_journal
+from plait.store import disk
+from plait.store.records import Chain
+from plait.store.writer import WriterNote
 
 JOURNAL: Final = "journal.jsonl"
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_AGAIN: Final = "nothing that was committed is lost; open the session again when the disk is well"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A journal that is ready to be written, and what it held."""
+class Write:
+    """What one barrier makes durable."""
 
-    log: JsonlLog
-    journal: Journal
+    entries: tuple[Entry, ...]
+    data: bytes
 
 
 class JsonlLog:
     """Writes facts to a journal; one thread at a time. See `kernel.log.FactLog` for the contract."""
 
     def __init__(
-        self, path: Path, fd: int, lock: WriterLock, journal: Journal, now_ms: Callable[[], int], run_id: str = ""
+        self, path: Path, fd: int, note: WriterNote, chain: Chain, *, end: int, now_ms: Callable[[], int]
     ) -> None:
+        """Take over a file that is locked, whole and durable up to `end`."""
         self.path = path
-        self.run_id = run_id
+        self.run_id = chain.run_id
         """Stands on every entry from now on."""
+        self.file = threading.RLock()
+        """Held from the beginning of a write until what became of it is known."""
+        self.device = disk.device_of(fd)
         self._fd = fd
-        self._lock = lock
+        self._note = note
+        self._chain = chain
+        self._end = end
+        """That much of the file is durable."""
+        self._size = end
+        """That much of it was written."""
+        self._written_seq = chain.seq
         self._now_ms = now_ms
-        self._seq = journal.seq
-        self._crc = journal.crc
-        self._end = journal.end
+        self._seq = chain.seq
+        self._pid = os.getpid()
         self._pending: list[Entry] = []
         self._fresh: list[Entry] = []
         self._fault: str | None = None
@@ -66,7 +75,7 @@ class JsonlLog:
 
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in; nothing is written before the barrier."""
-        self._raise_if_poisoned()
+        self._raise_if_over()
         at_ms = self._now_ms()
         for fact in facts:
             self._seq += 1
@@ -78,45 +87,75 @@ class JsonlLog:
         Raises:
             JournalFull: there is no room; what was committed before is whole.
             JournalPoisoned: the write or the sync failed, or an earlier one did.
+            SessionBusy: somebody else writes the journal, or this is a fork of the process that opened it.
         """
         if not self.is_pending:
             return
-        data, crc = self.prepare()
-        self.write(data)
-        self.sync()
-        self.settle(len(data), crc)
+        with self.file:
+            write = self.prepare()
+            self.write(write)
+            self.sync()
+            self.settle(write)
 
-    def prepare(self) -> tuple[bytes, int]:
-        """Return the bytes of the next write and the checksum it ends with."""
-        self._raise_if_poisoned()
-        if not self._lock.is_ours:
+    def prepare(self) -> Write:
+        """Return what the next barrier writes; whatever is appended from now on belongs to the one after."""
+        self._raise_if_over()
+        if os.getpid() != self._pid:
             raise SessionBusy(
                 f"the journal {str(self.path)!r} belongs to the process that opened it",
                 path=str(self.path),
+                owner_pid=self._pid,
                 hint="open the session again after a fork",
             )
-        return encode_entries(self._pending, self._crc)
-
-    def write(self, data: bytes) -> None:
-        """Put bytes at the end of the file."""
+        entries, self._pending = tuple(self._pending), []
         try:
-            write_all(self._fd, data)
+            return Write(entries, self._chain.write(entries))
+        except BaseException as error:
+            self.fail(error, "encoded")
+            raise
+
+    def write(self, write: Write) -> None:
+        """Put a write at the end of the file."""
+        self._raise_if_over()
+        try:
+            assert write.entries[0].seq == self._written_seq + 1, "barriers of a journal overtook each other"
+            if disk.size_of(self._fd) != self._size:
+                raise self._intruded()
+            disk.write_all(self._fd, write.data)
+            self._size += len(write.data)
+            self._written_seq = write.entries[-1].seq
         except OSError as error:
-            raise self._poison(error, "written") from error
+            raise self.fail(error, "written") from error
+        except BaseException as error:
+            self.fail(error, "written")
+            raise
 
     def sync(self) -> None:
         """Make what was written durable."""
         try:
-            os.fdatasync(self._fd)
+            disk.sync_data(self._fd)
         except OSError as error:
-            raise self._poison(error, "synced") from error
+            raise self.fail(error, "synced") from error
+        except BaseException as error:
+            self.fail(error, "synced")
+            raise
 
-    def settle(self, size_bytes: int, crc: int) -> None:
-        """Note that everything pending is safe."""
-        self._end += size_bytes
-        self._crc = crc
-        self._fresh += self._pending
-        self._pending = []
+    def settle(self, write: Write) -> None:
+        """Note that a write is safe."""
+        self._end += len(write.data)
+        self._fresh += write.entries
+        self._note.mark(self._end)
+
+    def fail(self, error: BaseException, what: str) -> JournalError:
+        """Refuse everything from now on, take back what was written without being safe, and return what to raise."""
+        if self._fault is None:
+            self._fault = f"the journal could not be {what}: {_reason(error)}"
+            if not isinstance(error, SessionBusy):
+                with contextlib.suppress(OSError):
+                    disk.cut(self._fd, self._end)
+        if isinstance(error, OSError) and error.errno in disk.FULL:
+            return JournalFull(self._fault, path=str(self.path), offset=self._end, hint="make room, then resume")
+        return JournalPoisoned(self._fault, path=str(self.path), offset=self._end, hint=_AGAIN)
 
     def take_committed(self) -> Sequence[Entry]:
         """Return what became durable since the last call."""
@@ -125,122 +164,36 @@ class JsonlLog:
 
     def close(self) -> None:
         """Commit what is pending and let the file and its lock go; may be called twice."""
-        if self._fd < 0:
-            return
-        try:
-            if self._fault is None and self._lock.is_ours:
-                self.commit()
-        finally:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-            self._lock.release()
+        with self.file:
+            if self._fd < 0:
+                return
+            is_ours = os.getpid() == self._pid
+            try:
+                if is_ours and self._fault is None:
+                    self.commit()
+            finally:
+                fd, self._fd = self._fd, -1
+                if is_ours:
+                    # A child that was forked meanwhile holds the same lock, and must not keep it.
+                    disk.unlock(fd)
+                disk.close_file(fd)
+                self._note.close()
 
-    def _poison(self, error: OSError, what: str) -> JournalError:
-        """Refuse everything from now on; take back what was written without being safe."""
-        self._fault = f"the journal could not be {what}: {error.strerror or error}"
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._fd, self._end)
-        hint = "nothing that was committed is lost; open the session again when the disk is well"
-        if error.errno in _FULL:
-            return JournalFull(
-                self._fault, path=str(self.path), offset=self._end, hint="make room, then resume the session"
-            )
-        return JournalPoisoned(self._fault, path=str(self.path), offset=self._end, hint=hint)
+    def _intruded(self) -> SessionBusy:
+        return SessionBusy(
+            f"somebody else changed the journal {str(self.path)!r} behind this process's back",
+            path=str(self.path),
+            hint="its lock does not work there: keep sessions on a local disk",
+        )
 
-    def _raise_if_poisoned(self) -> None:
+    def _raise_if_over(self) -> None:
         if self._fault is not None:
-            raise JournalPoisoned(self._fault, path=str(self.path), offset=self._end, hint="open the session again")
+            raise JournalPoisoned(self._fault, path=str(self.path), offset=self._end, hint=_AGAIN)
         if self._fd < 0:
             raise JournalPoisoned("the journal is closed", path=str(self.path), hint="open the session again")
 
 
-def open_journal(
-    folder: Path, conversation: str, now_ms: Callable[[], int], *, header: Mapping[str, object] | None = None
-) -> Opened:
-    """Open a session's journal for writing; made, with its folder, when there is none.
-
-    A torn tail is cut off, and kept beside the journal. The cut can be interrupted anywhere and repeated.
-
-    Raises:
-        SessionBusy: another process writes it.
-        JournalCorrupt: it is damaged before the tail; nothing was changed.
-        JournalFull: there is no room for a new one.
-    """
-    path = folder / JOURNAL
-    try:
-        make_private_folder(folder)
-        lock = WriterLock(folder / f"{JOURNAL}.lock")
-    except OSError as error:
-        raise _cannot_open(path, error) from error
-    try:
-        fd, journal = _open_locked(path, conversation, header or {})
-    except OSError as error:
-        lock.release()
-        raise _cannot_open(path, error) from error
-    except JournalError:
-        lock.release()
-        raise
-    return Opened(JsonlLog(path, fd, lock, journal, now_ms), journal)
-
-
-def load_journal(path: Path) -> Journal:
-    """Read a journal that somebody else may be writing; an unfinished write at its end is left out."""
-    try:
-        return read_journal(path.read_bytes(), str(path))
-    except OSError as error:
-        raise _cannot_open(path, error) from error
-
-
-def _open_locked(path: Path, conversation: str, header: Mapping[str, object]) -> tuple[int, Journal]:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        data = path.read_bytes()
-        if _is_unborn(data):
-            return fd, _begin(fd, path, conversation, header)
-        journal = read_journal(data, str(path))
-        if journal.torn is not None:
-            _cut(fd, path, data, journal.torn)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd, journal
-
-
-def _is_unborn(data: bytes) -> bool:
-    """True when the first line was never whole: the journal was made and nothing was ever promised."""
-    return b"\n" not in data and not data.strip(b"\0").endswith(b"}")
-
-
-def _begin(fd: int, path: Path, conversation: str, header: Mapping[str, object]) -> Journal:
-    line, crc = encode_header(conversation, header)
-    os.ftruncate(fd, 0)
-    write_all(fd, line)
-    os.fsync(fd)
-    sync_folder(path.parent)
-    return Journal(conversation, header, end=len(line), crc=crc)
-
-
-def _cut(fd: int, path: Path, data: bytes, torn: Torn) -> None:
-    """Cut a torn tail off, after a copy of it is safe: it may hold words that were typed but never acknowledged."""
-    kept = path.with_name(f"{path.name}.torn-{torn.offset}")
-    copy = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        write_all(copy, data[torn.offset :])
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        # The copy is a courtesy; without room for it the session must still open.
-        os.unlink(kept)
-    finally:
-        os.close(copy)
-    os.ftruncate(fd, torn.offset)
-    os.fsync(fd)
-
-
-def _cannot_open(path: Path, error: OSError) -> JournalError:
-    kind = JournalFull if error.errno in _FULL else JournalError
-    return kind(
-        f"the journal {str(path)!r} cannot be opened: {error.strerror or error}",
-        path=str(path),
-        hint="check the folder's permissions and the space on its disk",
-    )
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -9,67 +9,64 @@ writes first, then all syncs, so that conversations that run at the same time sh
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from plait.core.errors import JournalError
 from plait.core.facts import Entry, Fact
-from plait.store.jsonl import JsonlLog
+from plait.store.group_sync import GroupSync
+from plait.store.jsonl import JsonlLog, Write
 
 
 @dataclass(slots=True)
 class _Barrier:
     log: JsonlLog
-    data: bytes
-    crc: int
+    write: Write
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
     error: BaseException | None = None
+
+
+_Queue = queue.SimpleQueue[_Barrier | None]
 
 
 class Syncer:
     """Makes barriers for event loops; one for all conversations of a process, owned by whoever opens them."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[_Barrier | None] = queue.SimpleQueue()
+        self._queue: _Queue = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._pid = 0
 
     def commit(self, log: JsonlLog) -> asyncio.Future[None]:
         """Start a barrier; the future is done when it is durable, or raises `JournalError`."""
-        data, crc = log.prepare()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="plait-sync", daemon=True)
-            self._thread.start()
         loop = asyncio.get_running_loop()
-        barrier = _Barrier(log, data, crc, loop, loop.create_future())
-        self._queue.put(barrier)
+        barrier = _Barrier(log, log.prepare(), loop, loop.create_future())
+        with self._lock:
+            if self._thread is None or self._pid != os.getpid():
+                self._start()
+            self._queue.put(barrier)
         return barrier.done
 
     def close(self) -> None:
-        """Finish what was asked for and end the thread."""
-        if self._thread is not None:
+        """Finish what was asked for and end the thread; another barrier begins a new one."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is None or self._pid != os.getpid():
+                return
             self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+        thread.join()
 
-    def _serve(self) -> None:
-        while True:
-            first = self._queue.get()
-            if first is None:
-                return
-            batch = [first]
-            is_last = False
-            while not self._queue.empty():
-                more = self._queue.get()
-                if more is None:
-                    is_last = True
-                    break
-                batch.append(more)
-            _make(batch)
-            if is_last:
-                return
+    def _start(self) -> None:
+        # A forked child has neither the thread nor any business with what the queue held for it.
+        self._queue = queue.SimpleQueue()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=_serve, args=(self._queue,), name="plait-sync", daemon=True)
+        self._thread.start()
 
 
 class AsyncJsonlLog:
@@ -78,6 +75,7 @@ class AsyncJsonlLog:
     def __init__(self, log: JsonlLog, syncer: Syncer) -> None:
         self._log = log
         self._syncer = syncer
+        self._flight: asyncio.Future[None] | None = None
 
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in; nothing is written before the barrier."""
@@ -85,21 +83,53 @@ class AsyncJsonlLog:
 
     def commit(self) -> Awaitable[None] | None:
         """Write and sync what was appended; None when there is nothing."""
-        return self._syncer.commit(self._log) if self._log.is_pending else None
+        if self._flight is not None and not self._flight.done():
+            return self._after(self._flight)
+        if not self._log.is_pending:
+            return None
+        self._flight = self._syncer.commit(self._log)
+        return self._flight
 
     def take_committed(self) -> Sequence[Entry]:
         """Return what became durable since the last call."""
         return self._log.take_committed()
 
+    async def _after(self, flight: asyncio.Future[None]) -> None:
+        """The barrier behind one that is not made yet."""
+        await asyncio.wait([flight])
+        pending = self.commit()
+        if pending is not None:
+            await pending
 
-def _make(batch: Sequence[_Barrier]) -> None:
-    for step in (_write, _sync):
+
+def _serve(barriers: _Queue) -> None:
+    group = GroupSync()
+    while True:
+        batch = _next_batch(barriers)
+        _make([barrier for barrier in batch if barrier is not None], group)
+        if batch[-1] is None:
+            group.close()
+            return
+
+
+def _next_batch(barriers: _Queue) -> list[_Barrier | None]:
+    """Wait for a barrier and take what else is there; the end, None, comes last."""
+    batch = [barriers.get()]
+    while batch[-1] is not None and not barriers.empty():
+        batch.append(barriers.get())
+    return batch
+
+
+def _make(batch: Sequence[_Barrier], group: GroupSync) -> None:
+    with ExitStack() as files:
         for barrier in batch:
-            if barrier.error is None:
-                try:
-                    step(barrier)
-                except JournalError as error:
-                    barrier.error = error
+            files.enter_context(barrier.log.file)
+            _write(barrier)
+        by_device: dict[int, list[_Barrier]] = {}
+        for barrier in batch:
+            by_device.setdefault(barrier.log.device, []).append(barrier)
+        for device, barriers in by_device.items():
+            _sync_all(device, [barrier for barrier in barriers if barrier.error is None], group)
     by_loop: dict[asyncio.AbstractEventLoop, list[_Barrier]] = {}
     for barrier in batch:
         by_loop.setdefault(barrier.loop, []).append(barrier)
@@ -108,12 +138,30 @@ def _make(batch: Sequence[_Barrier]) -> None:
 
 
 def _write(barrier: _Barrier) -> None:
-    barrier.log.write(barrier.data)
+    try:
+        barrier.log.write(barrier.write)
+    except BaseException as error:  # boundary: whatever it is, somebody waits to be told, and the others go on
+        barrier.error = error
 
 
-def _sync(barrier: _Barrier) -> None:
-    barrier.log.sync()
-    barrier.log.settle(len(barrier.data), barrier.crc)
+def _sync_all(device: int, barriers: Sequence[_Barrier], group: GroupSync) -> None:
+    if not barriers:
+        return
+    failed: OSError | None = None
+    is_done = False
+    try:
+        is_done = group.sync(device, barriers[0].log.path.parent, len(barriers))
+    except OSError as error:
+        failed = error
+    for barrier in barriers:
+        try:
+            if failed is not None:
+                raise barrier.log.fail(failed, "synced") from failed
+            if not is_done:
+                barrier.log.sync()
+            barrier.log.settle(barrier.write)
+        except BaseException as error:  # boundary: as above
+            barrier.error = error
 
 
 def _tell(loop: asyncio.AbstractEventLoop, barriers: Sequence[_Barrier]) -> None:

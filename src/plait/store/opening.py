@@ -1,0 +1,141 @@
+"""Opening a journal: for writing, which may first have to cut an unfinished write off, or only to look at it.
+
+Floor: 2. Owns: the lock, birth and repair of a journal file; never: a repair that costs what was promised.
+
+Dying anywhere in here changes nothing that opening again does not come to terms with. On return all that was read is
+durable: what follows may build on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from plait.core.errors import JournalError, JournalFull, SessionBusy
+from plait.store import disk
+from plait.store.jsonl import JOURNAL, JsonlLog
+from plait.store.records import Chain, Journal, Torn, encode_header, is_unborn, read_journal
+from plait.store.writer import WriterNote, note_path, read_note
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A journal that is ready to be written, and what it held."""
+
+    log: JsonlLog
+    journal: Journal
+
+
+def open_journal(
+    folder: Path, conversation: str, now_ms: Callable[[], int], *, header: Mapping[str, object] | None = None
+) -> Opened:
+    """Open a session's journal for writing; made, with its folder, when there is none.
+
+    A torn tail is cut off, and a copy of it kept beside the journal. `conversation` and `header` are for a new one.
+
+    Raises:
+        SessionBusy: another process writes it.
+        JournalCorrupt: it is damaged before the tail; nothing was changed.
+        JournalFull: there is no room for a new one.
+    """
+    path = folder / JOURNAL
+    try:
+        disk.make_private_folder(folder)
+        fd = _locked(path)
+        try:
+            return _opened(fd, path, (conversation, header or {}), now_ms)
+        except BaseException:
+            disk.close_file(fd)
+            raise
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+
+
+def load_journal(path: Path) -> Journal:
+    """Read a journal that somebody else may be writing; an unfinished write at its end is left out.
+
+    Raises:
+        JournalCorrupt: it is damaged before the tail.
+        JournalError: it cannot be read.
+    """
+    try:
+        # The note first: the journal only grows, so that what is read after it must hold what it promises.
+        safe_bytes = read_note(path).safe_bytes
+        return read_journal(disk.read_file(path), str(path), safe_bytes)
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+
+
+def _locked(path: Path) -> int:
+    """Open the file and take its lock; not that of a file which was removed meanwhile."""
+    while True:
+        fd = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            if not disk.lock(fd):
+                raise _busy(path)
+            if disk.is_at(fd, path):
+                return fd
+        except BaseException:
+            disk.close_file(fd)
+            raise
+        disk.close_file(fd)
+
+
+def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms: Callable[[], int]) -> Opened:
+    data, safe_bytes = disk.read_all(fd), read_note(path).safe_bytes
+    if safe_bytes == 0 and is_unborn(data):
+        journal = _begin(fd, path, *birth)
+    else:
+        journal = read_journal(data, str(path), safe_bytes)
+        if journal.torn is not None:
+            _cut(fd, path, data, journal.torn)
+        # Its last writer may have died between a write, or the file's making, and the sync.
+        disk.sync_file(fd)
+        disk.sync_folder(path.parent)
+    note = WriterNote(note_path(path))
+    note.mark(journal.end)
+    chain = Chain(journal.crc, journal.seq, journal.run_id)
+    return Opened(JsonlLog(path, fd, note, chain, end=journal.end, now_ms=now_ms), journal)
+
+
+def _begin(fd: int, path: Path, conversation: str, header: Mapping[str, object]) -> Journal:
+    line, crc = encode_header(conversation, header)
+    disk.cut(fd, 0)
+    disk.write_all(fd, line)
+    disk.sync_file(fd)
+    disk.sync_folder(path.parent)
+    disk.sync_folder(path.parent.parent)
+    return Journal(conversation, header, end=len(line), crc=crc)
+
+
+def _cut(fd: int, path: Path, data: bytes, torn: Torn) -> None:
+    """Cut a torn tail off, after a copy of it is safe: it may hold words that were typed but never acknowledged."""
+    kept = path.with_name(f"{path.name}.torn-{torn.offset}")
+    # The copy is a courtesy: without room for it the session must still open.
+    with contextlib.suppress(OSError), disk.opened(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as copy:
+        disk.write_all(copy, data[torn.offset :].rstrip(b"\0"))
+        disk.sync_file(copy)
+    disk.cut(fd, torn.offset)
+
+
+def _busy(path: Path) -> SessionBusy:
+    pid = read_note(path).pid
+    who = f"process {pid}" if pid else "another process"
+    return SessionBusy(
+        f"{who} holds the session at {str(path.parent)!r}",
+        path=str(path),
+        owner_pid=pid,
+        hint="end that one first, or fork the session",
+    )
+
+
+def _cannot_open(path: Path, error: OSError) -> JournalError:
+    kind = JournalFull if error.errno in disk.FULL else JournalError
+    return kind(
+        f"the journal {str(path)!r} cannot be opened: {error.strerror or error}",
+        path=str(path),
+        hint="check the folder's permissions and the space on its disk",
+    )

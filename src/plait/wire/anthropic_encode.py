@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plait.core.errors import ConfigError
 from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from plait.core.strict_json import dump
 from plait.wire.encoding import (
@@ -84,23 +83,22 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     A choice of `none` is not sent: it would throw the cache of the messages away. Ask in the text instead.
 
     Raises:
-        ConfigError: an extra parameter would replace the model, the tools, the system prompt or the messages, or a
-            schema is asked for, to which this wire cannot hold an answer.
+        ConfigError: an extra parameter would replace the model, the tools, the system prompt or the messages.
     """
-    if params.response_schema is not None:
-        raise ConfigError(
-            "the anthropic wire cannot hold an answer to a JSON schema", hint="force a tool with that schema instead"
-        )
     limit = OUTPUT_TOKENS if params.max_output_tokens is None else params.max_output_tokens
     members: dict[str, object] = {"max_tokens": limit}
     budget = thinking_budget(params.reasoning, limit)
+    temperature = params.temperature
     if budget is not None:
-        members |= {"thinking": {"type": "enabled", "budget_tokens": budget}, "temperature": 1.0}
-    elif params.temperature is not None and profile.temperature:
-        members["temperature"] = params.temperature
+        members["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        temperature = 1.0  # the only one that goes with thinking
+    if temperature is not None and profile.temperature:
+        members["temperature"] = temperature
     choice = _tool_choice(params, profile, thinks=budget is not None)
     if choice and has_tools:
         members["tool_choice"] = choice
+    if params.response_schema is not None:
+        members["output_config"] = {"format": {"type": "json_schema", "schema": params.response_schema}}
     if params.stream:
         members["stream"] = True
     return tail_of(members, params.extra, _HEAD)

@@ -128,7 +128,10 @@ def _content(text: str, images: Sequence[Image], profile: WireProfile) -> list[o
         text = "\n".join(filter(None, [text, *[NO_IMAGES] * len(images)]))
         images = ()
     content: list[object] = [{"type": "input_text", "text": text}] if text.strip() else []
-    return [*content, *({"type": "input_image", "image_url": image.as_data_uri()} for image in images)]
+    return [
+        *content,
+        *({"type": "input_image", "detail": "auto", "image_url": image.as_data_uri()} for image in images),
+    ]
 
 
 def _assistant(message: Message, profile: WireProfile) -> Iterator[Mapping[str, object]]:
@@ -149,8 +152,7 @@ def _assistant(message: Message, profile: WireProfile) -> Iterator[Mapping[str, 
 
 def _spoken(part: object, profile: WireProfile, *, is_own: bool) -> Mapping[str, object] | None:
     if isinstance(part, Text) and part.text.strip():
-        content = [{"type": "output_text", "text": part.text}]
-        return {"type": "message", "role": "assistant", "content": content}
+        return {"type": "message", "role": "assistant", "content": part.text}
     if isinstance(part, ToolCall):
         return _call(part, profile)
     return part.payload if isinstance(part, Opaque) and part.wire == "responses" and is_own else None

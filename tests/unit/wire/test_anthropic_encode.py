@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema, View
 from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
 from plait.wire.anthropic_encode import (
@@ -183,7 +182,7 @@ def test_one_call_at_a_time() -> None:
     assert {"type": "auto", "disable_parallel_tool_use": True} == members["tool_choice"]
 
 
-def test_schema_for_the_answer_is_refused() -> None:
-    """This wire cannot hold an answer to a schema, and says so in place of ignoring it."""
-    with pytest.raises(ConfigError, match="schema"):
-        tail(RequestParams(response_schema={}), PROFILE)
+def test_schema_for_the_answer() -> None:
+    """A schema for the answer is an output format."""
+    members = tail_members(RequestParams(response_schema={"type": "object"}))
+    assert {"format": {"type": "json_schema", "schema": {"type": "object"}}} == members["output_config"]

@@ -84,7 +84,7 @@ def test_server_items_go_back_to_their_endpoint() -> None:
 
 def test_images() -> None:
     """Pictures stand in the content of user messages and of results."""
-    image = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+    image = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,aGk="}
     assert image == encoded(user("look", [Image("aGk=")]))[0]["content"][1]
     result = Message("tool", (ToolResult("a", "x", images=(Image("aGk="),)),))
     assert [{"type": "input_text", "text": "x"}, image] == encoded(result)[0]["output"]

@@ -131,8 +131,10 @@ class Agent:
         """
         with self._conversation(profile, on_text) as conversation:
             question = self._question(conversation.model, text, images)
-            end = conversation.turn((question,), cancel=cancel)
-            conversation.close()
+            try:
+                end = conversation.turn((question,), cancel=cancel)
+            finally:
+                conversation.close()
             return self._result(conversation, end)
 
     async def arun(

@@ -5,6 +5,7 @@ Floor: 4. Owns: the approver protocol and the approvers that need nobody; never:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Protocol
@@ -15,6 +16,8 @@ from plait.kernel.effects import Allow, Ask, Deny
 from plait.kernel.tools import Tool
 
 Verdict = Allow | Deny | Ask
+Planned = Sequence[tuple[ToolCall, Tool]]
+"""All calls of an answer that are known, each with its tool."""
 Policy = Literal["always_ask", "auto_allow", "deny_mutations", "smart"]
 
 DENIED: Final = "Denied by user."
@@ -72,12 +75,32 @@ class AutoApprover:
         return all(self.approve(call, tool) for call, tool in zip(calls, tools, strict=True))
 
 
-def approve_plan(approver: Approver, plan: Sequence[tuple[ToolCall, Tool]]) -> bool:
+def is_async(approver: Approver) -> bool:
+    """Say whether an approver has to be awaited."""
+    return any(inspect.iscoroutinefunction(getattr(approver, name, None)) for name in ("approve", "approve_plan"))
+
+
+def approve_plan(approver: Approver, plan: Planned) -> bool:
     """Ask once about all calls of a message; an approver without `approve_plan` is asked call by call."""
     ask = getattr(approver, "approve_plan", None)
     if ask is not None:
         return ask([call for call, _ in plan], [tool for _, tool in plan]) is True
     return all(isinstance(as_verdict(approver.approve(call, tool), call), Allow) for call, tool in plan if tool.gated)
+
+
+async def aapprove_plan(approver: Approver, plan: Planned) -> bool:
+    """Do the same with an approver that has to be awaited."""
+    ask = getattr(approver, "approve_plan", None)
+    if ask is not None:
+        return await _answer_of(ask([call for call, _ in plan], [tool for _, tool in plan])) is True
+    for call, tool in plan:
+        if tool.gated and not isinstance(as_verdict(await _answer_of(approver.approve(call, tool)), call), Allow):
+            return False
+    return True
+
+
+async def _answer_of(said: Any) -> object:
+    return await said if inspect.isawaitable(said) else said
 
 
 def as_verdict(said: object, call: ToolCall) -> Verdict:

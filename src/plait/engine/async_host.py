@@ -15,9 +15,9 @@ from collections import deque
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
-from plait.engine.approval import Verdict, as_verdict
+from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
-from plait.engine.calls import failure_of, keywords, result_of, timed_out
+from plait.engine.calls import failure_of, given_up, keywords, result_of, timed_out
 from plait.kernel.effects import NOTHING, Act, Boundary, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
@@ -63,10 +63,17 @@ class AsyncHost(BaseHost):
             assert said is not None
             return said
         if self._policy.plan_mode:
-            return await self._threads.arun(lambda: self._plan_verdict(call, approver))
-        if inspect.iscoroutinefunction(approver.approve):
+            return self._plan_verdict(call) or self._keep_plan(call, await self._approves_plan(approver))
+        if is_async(approver):
             return as_verdict(await approver.approve(call, tool), call)
-        return as_verdict(await self._threads.arun(lambda: approver.approve(call, tool)), call)
+        answer = await self._threads.arun(lambda: approver.approve(call, tool))
+        return as_verdict(await answer if inspect.isawaitable(answer) else answer, call)
+
+    async def _approves_plan(self, approver: Approver) -> bool:
+        plan = self._plan()
+        if is_async(approver):
+            return await aapprove_plan(approver, plan)
+        return await self._threads.arun(lambda: approve_plan(approver, plan))
 
     def start(self, act: Act) -> None:
         """Take a batch in; a lone call begins when it is waited for, several begin now."""
@@ -123,13 +130,19 @@ class AsyncHost(BaseHost):
     async def _invoke_async(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
         finishing = self._policy.finishing
         deadline = asyncio.timeout(tool.timeout_s) if tool.timeout_s else None
+        before = _cancellations()
         try:
             if deadline is None:
                 value = await tool.fn(**keywords(tool, call, cancel, finishing))
             else:
                 async with deadline:
                     value = await tool.fn(**keywords(tool, call, cancel, finishing))
-        except Exception as error:  # boundary: a tool's failure is its result
+        except asyncio.CancelledError as error:
+            if _cancellations() > before:
+                raise
+            # Nobody cancelled this task: something that the tool waited for was.
+            return failure_of(call, error, finishing)
+        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
             if tool.timeout_s is not None and deadline is not None and deadline.expired():
                 return timed_out(call, tool.timeout_s)
             return failure_of(call, error, finishing)
@@ -138,33 +151,44 @@ class AsyncHost(BaseHost):
     async def _invoke_in_thread(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
         finishing = self._policy.finishing
         thread = self._threads.arun(lambda: tool.fn(**keywords(tool, call, cancel, finishing)))
-        timer = None
-        if tool.timeout_s is not None:
-            timer = asyncio.get_running_loop().call_later(tool.timeout_s, cancel.cancel, "timeout")
         try:
-            value = await _from_thread(thread, cancel)
+            value = await _from_thread(thread, cancel, tool.timeout_s)
             if inspect.isawaitable(value):
                 value = await value
-        except Exception as error:  # boundary: a tool's failure is its result
+        except _GivenUp:
+            return given_up(call, tool.timeout_s or 0)
+        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
             if cancel.reason == "timeout" and tool.timeout_s is not None:
                 return timed_out(call, tool.timeout_s)
             return failure_of(call, error, finishing)
-        finally:
-            if timer is not None:
-                timer.cancel()
         return result_of(call, value, finishing)
 
 
-async def _from_thread(thread: asyncio.Future[object], cancel: Cancel) -> object:
-    """Return what a thread brings. A cancellation tells it to stop, and waits a moment for its real result.
+class _GivenUp(Exception):
+    """A thread was told to stop at its deadline and went on."""
 
-    With the result in hand the cancellation is not raised here: the driver sees it in the task's own count.
+
+async def _from_thread(thread: asyncio.Future[object], cancel: Cancel, timeout_s: float | None) -> object:
+    """Return what a thread brings. A deadline or a cancellation tells it to stop, and waits a moment for its result.
+
+    With the result in hand a cancellation is not raised here: the driver sees it in the task's own count.
     """
     try:
-        return await asyncio.shield(thread)
+        await asyncio.wait((thread,), timeout=timeout_s)
+        if not thread.done():
+            cancel.cancel("timeout")
+            await asyncio.wait((thread,), timeout=GRACE_S)
+        if not thread.done():
+            raise _GivenUp
+        return thread.result()
     except asyncio.CancelledError:
         cancel.cancel("interrupted")
         await asyncio.wait((thread,), timeout=GRACE_S)
         if not thread.done():
             raise
         return thread.result()
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

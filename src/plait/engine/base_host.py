@@ -14,7 +14,7 @@ from plait.core.clock import Clock
 from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
 from plait.core.messages import Message, Text, ToolCall
 from plait.engine import limits as budget
-from plait.engine.approval import PLAN_DENIED, Approver, approve_plan
+from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.calls import Finishing
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
@@ -149,14 +149,24 @@ class BaseHost:
             return call, tool, said or Allow(call)
         return call, tool, None
 
-    def _plan_verdict(self, call: ToolCall, approver: Approver) -> Allow | Deny:
-        """Decide about all calls of the open round at once, and answer for this one."""
+    def _plan_verdict(self, call: ToolCall) -> Allow | Deny | None:
+        """Answer for one call of a plan that was judged; None while it was not."""
+        round_ = self._state.round
+        if self._planned is None or round_ is None or self._planned[0] != round_.of:
+            return None
+        return Allow(call) if self._planned[1] else Deny(PLAN_DENIED)
+
+    def _plan(self) -> Planned:
+        """Return all calls of the open round that are known."""
         round_ = self._state.round
         assert round_ is not None, "the loop asked about a call outside of a round"
-        if self._planned is None or self._planned[0] != round_.of:
-            known = [(each, tool) for each in round_.calls if (tool := self._tools.get(each.name)) is not None]
-            self._planned = (round_.of, approve_plan(approver, known))
-        return Allow(call) if self._planned[1] else Deny(PLAN_DENIED)
+        return [(each, tool) for each in round_.calls if (tool := self._tools.get(each.name)) is not None]
+
+    def _keep_plan(self, call: ToolCall, said: bool) -> Allow | Deny:
+        """Remember how the plan was judged, and answer for one of its calls."""
+        assert self._state.round is not None
+        self._planned = (self._state.round.of, said)
+        return Allow(call) if said else Deny(PLAN_DENIED)
 
     def _tool(self, call: ToolCall) -> Tool:
         tool = self._tools.get(call.name)

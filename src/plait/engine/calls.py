@@ -5,6 +5,7 @@ Floor: 4. Owns: what both hosts do to a call before and after it runs; never: ru
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from plait.kernel.tools import Tool, ToolContext, as_result
 
 CHARS_PER_TOKEN: Final = 4
 _FRAMES: Final = 3
+_HERE: Final = os.path.dirname(__file__)
 
 Shape = Callable[[str], str]
 """Changes the text of a result before a model sees it: redaction, for one."""
@@ -59,8 +61,10 @@ def failure_of(call: ToolCall, error: BaseException, finishing: Finishing) -> To
         text = f"{error.message}. {error.hint}" if error.hint else error.message
         data: Mapping[str, object] = {"ok": False, "error": error.message, "code": error.refusal, **error.details}
         return finishing.apply(ToolResult(call.id, text, is_error=True, data=data))
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-    where = "".join(f"\n  {frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} in {frame.name}" for frame in frames)
+    # Where the tool went wrong, not how it was called: the same under every driver.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
+    shown = (f"\n  {frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES:])
+    where = "".join(shown)
     said = f"{type(error).__name__}: {error}"
     result = ToolResult(call.id, f"{said}{where}", is_error=True, data={"ok": False, "error": said})
     return finishing.apply(result)
@@ -69,6 +73,20 @@ def failure_of(call: ToolCall, error: BaseException, finishing: Finishing) -> To
 def timed_out(call: ToolCall, timeout_s: float) -> ToolResult:
     """Return the result of a call that was stopped at its deadline."""
     return ToolResult(call.id, f"Stopped after {timeout_s:g} s: the tool did not finish in time.", is_error=True)
+
+
+def given_up(call: ToolCall, timeout_s: float) -> ToolResult:
+    """Return the result of a call that went on after its deadline although it was told to stop."""
+    text = (
+        f"Given up after {timeout_s:g} s: the tool does not stop. It may still be at work; check before repeating it."
+    )
+    return ToolResult(call.id, text, status="unknown")
+
+
+def stopped(call: ToolCall, reason: str) -> ToolResult:
+    """Return the result of a call that was stopped before it was done."""
+    text = f"Stopped ({reason}) while it ran: it may have done part of its work. Check before repeating it."
+    return ToolResult(call.id, text, status="unknown")
 
 
 def bounded(text: str, chars_max: int) -> str:

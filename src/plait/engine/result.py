@@ -36,7 +36,7 @@ _STATUS: Final[Mapping[str, Status]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunResult:
     """The outcome of one run; `str()` of it is the text."""
 

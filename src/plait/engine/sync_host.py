@@ -3,29 +3,42 @@
 Floor: 4. Owns: a turn's running calls, in this thread or in the pool's; never: policy (`base_host`).
 
 A single call runs in the caller's thread, when the loop waits for it: thread-bound objects stay where they are and
-Ctrl-C reaches the tool. Several calls run in threads. Async tools run on the portal's loop.
+Ctrl-C reaches the tool. Several calls, and one with a deadline, run in threads. Async tools run on the portal's loop.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import queue
 import threading
+import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
 from typing import Any
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
-from plait.engine.approval import Verdict, as_verdict
+from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
-from plait.engine.calls import failure_of, keywords, result_of, timed_out
+from plait.engine.calls import failure_of, given_up, keywords, result_of, stopped, timed_out
 from plait.engine.portal import Portal
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Boundary, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A call in a thread."""
+
+    call: ToolCall
+    cancel: Cancel
+    ends_s: float | None
+    """When it is given up, by the machine's clock: its deadline and a moment to stop."""
 
 
 class SyncHost(BaseHost):
@@ -38,7 +51,7 @@ class SyncHost(BaseHost):
         self._portal = portal
         self._inline: deque[tuple[ToolCall, bool]] = deque()
         self._waiting: deque[ToolCall] = deque()
-        self._threaded: dict[str, Cancel] = {}
+        self._threaded: dict[str, _Running] = {}
         self._finished: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
         self._handed: list[Outcome] = []
 
@@ -69,17 +82,23 @@ class SyncHost(BaseHost):
             assert said is not None
             return said
         if self._policy.plan_mode:
-            return self._plan_verdict(call, approver)
+            return self._plan_verdict(call) or self._keep_plan(call, self._approves_plan(approver))
         answer = approver.approve(call, tool)
         return as_verdict(self._await(answer, None) if inspect.isawaitable(answer) else answer, call)
+
+    def _approves_plan(self, approver: Approver) -> bool:
+        plan = self._plan()
+        if is_async(approver):
+            return self._await(aapprove_plan(approver, plan), None) is True
+        return approve_plan(approver, plan)
 
     def start(self, act: Act) -> None:
         """Start a batch: alone or nested, it runs when it is waited for; otherwise in threads."""
         if any(self._tool(call).is_async for call in act.calls):
             # Made here, where no Ctrl-C may land: a half-made loop would be worse than none.
             self._portal.prepare()
-        together = self._policy.limits.tool_concurrency
-        if act.resolve or len(act.calls) == 1 or together == 1 or Threads.is_worker():
+        is_alone = len(act.calls) == 1 and self._tool(act.calls[0]).timeout_s is None
+        if act.resolve or is_alone or self._policy.limits.tool_concurrency == 1 or Threads.is_worker():
             self._inline.extend((call, act.resolve) for call in act.calls)
             return
         self._waiting.extend(act.calls)
@@ -105,8 +124,8 @@ class SyncHost(BaseHost):
         """Tell every running call to stop, give it a moment, and return what is known."""
         self._inline.clear()
         self._waiting.clear()
-        for cancel in list(self._threaded.values()):
-            cancel.cancel(self.cancel.reason or "interrupted")
+        for running in list(self._threaded.values()):
+            running.cancel.cancel(self.cancel.reason or "interrupted")
         deadline_s = self._clock.monotonic_s() + GRACE_S
         while self._threaded and (left_s := deadline_s - self._clock.monotonic_s()) > 0:
             try:
@@ -120,17 +139,33 @@ class SyncHost(BaseHost):
     def _next_finished(self, timeout_s: float | None) -> tuple[Outcome, ...]:
         undo = self.cancel.on_cancel(lambda: self._finished.put(None))
         try:
-            self._take(self._finished.get(timeout=timeout_s))
+            self._take(self._finished.get(timeout=self._patience_s(timeout_s)))
             while not self._finished.empty():
                 self._take(self._finished.get())
         except queue.Empty:
-            return ()
+            self._give_up()
         finally:
             undo()
         if not self._handed:
             self._raise_if_told()
         self._fill()
         return tuple(self._handed)
+
+    def _patience_s(self, timeout_s: float | None) -> float | None:
+        """How long to wait for a result: until the loop's deadline, or until a tool is long past its own."""
+        ends = [running.ends_s for running in self._threaded.values() if running.ends_s is not None]
+        if not ends:
+            return timeout_s
+        left_s = max(0.0, min(ends) - time.monotonic())
+        return left_s if timeout_s is None else min(left_s, timeout_s)
+
+    def _give_up(self) -> None:
+        """Answer for calls that were told to stop at their deadline and went on: their threads cannot be ended."""
+        now_s = time.monotonic()
+        for call_id, running in list(self._threaded.items()):
+            if running.ends_s is not None and running.ends_s <= now_s:
+                tool = self._tool(running.call)
+                self._take(Outcome(call_id, "unknown", given_up(running.call, tool.timeout_s or 0)))
 
     def _take(self, outcome: Outcome | None) -> None:
         """Keep an outcome until the driver comes for the next one, so that an interrupt cannot lose it."""
@@ -140,12 +175,19 @@ class SyncHost(BaseHost):
     def _fill(self) -> None:
         """Start waiting calls while there is room for them."""
         while self._waiting and len(self._threaded) < self._policy.limits.tool_concurrency:
-            call, cancel = self._waiting.popleft(), self.cancel.child()
-            self._threaded[call.id] = cancel
-            self._threads.run(lambda call=call, cancel=cancel: self._run_in_thread(call, cancel))  # type: ignore[misc]
+            call = self._waiting.popleft()
+            timeout_s = self._tool(call).timeout_s
+            ends_s = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
+            running = _Running(call, self.cancel.child(), ends_s)
+            self._threaded[call.id] = running
+            self._threads.run(functools.partial(self._run_in_thread, running))
 
-    def _run_in_thread(self, call: ToolCall, cancel: Cancel) -> None:
-        self._finished.put(Outcome.of(self._invoke(call, cancel)))
+    def _run_in_thread(self, running: _Running) -> None:
+        try:
+            result = self._invoke(running.call, running.cancel)
+        except BaseException as error:  # boundary: somebody waits for this thread's answer, whatever it is
+            result = failure_of(running.call, error, self._policy.finishing)
+        self._finished.put(Outcome.of(result))
 
     def _invoke(self, call: ToolCall, cancel: Cancel) -> ToolResult:
         tool = self._tool(call)
@@ -155,9 +197,11 @@ class SyncHost(BaseHost):
             value = tool.fn(**keywords(tool, call, cancel, finishing))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
-        except Exception as error:  # boundary: a tool's failure is its result
+        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
             if cancel.reason == "timeout" and tool.timeout_s is not None:
                 return timed_out(call, tool.timeout_s)
+            if cancel.reason is not None and isinstance(error, CancelledError):
+                return stopped(call, cancel.reason)
             return failure_of(call, error, finishing)
         finally:
             if timer is not None:

@@ -63,6 +63,9 @@ class Threads:
         def tell() -> None:
             try:
                 value = work()
+            except StopIteration as error:
+                # A future cannot hold it: it would end whatever generator waits.
+                _tell(loop, future, None, RuntimeError(f"StopIteration was raised: {error}"))
             except BaseException as error:  # boundary: the waiting task raises it
                 _tell(loop, future, None, error)
             else:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from plait.core.exchange import ProviderFailed
 from plait.models.endpoint import Endpoint
+from plait.models.routes import is_private
 
 GENERAL_KEY: Final = "PLAIT_API_KEY"
 
@@ -36,7 +37,7 @@ class KeySource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Given:
     """A key that the program passed in."""
 
@@ -48,7 +49,7 @@ class Given:
         return split_keys(self.key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FromEnv:
     """A variable with one key or several, and its numbered sisters: `NAME`, `NAME_1`, `NAME_2`, …"""
 
@@ -69,7 +70,7 @@ class FromEnv:
         return tuple(dict.fromkeys(keys))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Credentials:
     """The sources for one endpoint, tried in order; a key is looked for when a request needs it."""
 
@@ -78,16 +79,20 @@ class Credentials:
     host: str = ""
     is_named: bool = False
     """Whether the user named the source, so that nothing else may take its place."""
+    is_exposed: bool = False
+    """Whether a key would travel unprotected over a public network."""
 
     def find(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Return the keys of the first source that has any, `()` where none is needed.
 
         Raises:
-            ProviderFailed: class `auth`; a key is needed and there is none.
+            ProviderFailed: class `auth`; a key is needed and there is none, or nobody said that it may be sent in clear.
         """
         environ = os.environ if environ is None else environ
         for source in self.sources:
             keys = source.find(environ)
+            if keys and self.is_exposed and not self.is_named:
+                raise self._exposed(source.label)
             if keys:
                 return keys
         if self.is_needed or self.is_named:
@@ -98,6 +103,16 @@ class Credentials:
     def label(self) -> str:
         """Where the key should be, in words."""
         return " or ".join(source.label for source in self.sources)
+
+    def _exposed(self, label: str) -> ProviderFailed:
+        return ProviderFailed(
+            "auth",
+            f"the key in {label} would travel unprotected to {self.host}",
+            retryable=False,
+            phase="connect",
+            detail="exposed_key",
+            hint=f"write https:// in the endpoint, or name the key with --key-env {label} if you mean it",
+        )
 
     def _missing(self) -> ProviderFailed:
         if self.is_named:
@@ -136,7 +151,8 @@ def credentials_for(
     if "OPENAI_API_KEY" not in variables and _is_openai_base(endpoint, os.environ if environ is None else environ):
         variables.append("OPENAI_API_KEY")
     sources = tuple(FromEnv(variable) for variable in (*variables, GENERAL_KEY))
-    return Credentials(sources, is_needed=endpoint.profile.needs_key, host=host)
+    is_exposed = endpoint.base.startswith("http://") and not is_private(host)
+    return Credentials(sources, is_needed=endpoint.profile.needs_key, host=host, is_exposed=is_exposed)
 
 
 def split_keys(text: str) -> tuple[str, ...]:

@@ -335,7 +335,7 @@ def _ask(parts: Sequence[bytes], exchange: _Exchange, parser: ResponseParser) ->
 
 
 def _send(sock: socket.socket, parts: Sequence[bytes]) -> None:
-    if isinstance(sock, ssl.SSLSocket):
+    if isinstance(sock, ssl.SSLSocket) or not hasattr(sock, "sendmsg"):
         sock.sendall(b"".join(parts))
         return
     sent = sock.sendmsg(parts)

@@ -110,6 +110,18 @@ def test_a_named_variable_that_is_empty_is_not_replaced() -> None:
     assert "MINE" in missing.value.message
 
 
+def test_a_key_is_not_sent_in_clear_unless_its_user_says_so() -> None:
+    """Over plain HTTP a public host gets no key by itself; one that was named, and private hosts, are another matter."""
+    environ = {"OPENAI_API_KEY": "k", "PLAIT_API_KEY": "p"}
+    plain = endpoint_of("http://api.openai.com/v1")
+    with pytest.raises(ProviderFailed) as refused:
+        credentials_for(plain, environ=environ).find(environ)
+    assert ("auth", "exposed_key") == (refused.value.kind, refused.value.detail)
+    assert "https://" in refused.value.hint
+    assert ("k",) == credentials_for(plain, key_env="OPENAI_API_KEY", environ=environ).find(environ)
+    assert ("p",) == credentials_for(endpoint_of("http://10.0.0.5:1/v1"), environ=environ).find(environ)
+
+
 def test_an_empty_key_that_was_given_means_none() -> None:
     """Who passes an empty key sends none, whatever the environment holds."""
     environ = {"OPENAI_API_KEY": "k"}

@@ -21,7 +21,7 @@ from plait.cli.choosing import keys_in
 
 Status = Literal["ok", "warn", "fail"]
 
-_PACKAGES: Final = ("click", "rich", "urllib3", "aiohttp", "orjson", "jiter", "jsonschema-rs")
+_PACKAGES: Final = ("click", "rich", "orjson", "jiter", "jsonschema-rs")
 _PROBE_TIMEOUT_S: Final = 10
 
 

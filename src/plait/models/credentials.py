@@ -86,7 +86,7 @@ class Credentials:
         """Return the keys of the first source that has any, `()` where none is needed.
 
         Raises:
-            ProviderFailed: class `auth`; a key is needed and there is none, or nobody said that it may be sent in clear.
+            ProviderFailed: class `auth`; a key is needed and there is none, or it would be sent in clear.
         """
         environ = os.environ if environ is None else environ
         for source in self.sources:

@@ -111,7 +111,7 @@ def test_a_named_variable_that_is_empty_is_not_replaced() -> None:
 
 
 def test_a_key_is_not_sent_in_clear_unless_its_user_says_so() -> None:
-    """Over plain HTTP a public host gets no key by itself; one that was named, and private hosts, are another matter."""
+    """Over plain HTTP a public host gets no key by itself; one that was named may go, and private hosts are spared."""
     environ = {"OPENAI_API_KEY": "k", "PLAIT_API_KEY": "p"}
     plain = endpoint_of("http://api.openai.com/v1")
     with pytest.raises(ProviderFailed) as refused:

@@ -69,6 +69,7 @@ class _Node:
     size: int = 1
     can_repeat: bool = True
     is_plain: bool = True
+    is_end: bool = False
 
 
 def compile_pattern(source: str, *, is_literal: bool = False, ignores_case: bool = False) -> SearchPattern:
@@ -121,6 +122,8 @@ class _Parser:
     def _sequence(self, depth: int) -> _Node:
         nodes: list[_Node] = []
         while self._at < len(self._source) and self._source[self._at] not in "|)":
+            if nodes and nodes[-1].is_end:
+                self._refuse("goes on behind a '$'", r"write \$ for the character")
             nodes.append(self._repeated(self._atom(depth)))
         return _joined(nodes)
 
@@ -140,7 +143,7 @@ class _Parser:
             case "^":
                 return _Node(r"^\x{FEFF}?", "^\ufeff?", can_repeat=False)
             case "$":
-                return _Node(r"\r?$", r"(?=\r?$)", can_repeat=False)
+                return _Node(r"\r?$", r"(?=\r?$)", can_repeat=False, is_end=True)
             case _:
                 return self._one(character)
 

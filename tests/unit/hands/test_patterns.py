@@ -63,7 +63,7 @@ def test_the_shared_syntax(pattern: str, line: str, expected: int | None) -> Non
         *("", "(", ")", "a)", "[", "[a", "*a", "a|*", "+", "\\", "a**", "a++", "a{2}{3}", "^*", r"\b+", "(?=a)"),
         *("(?<!a)", "(?s)a", "a(?i)b", r"(a)\1", r"\p{L}", r"\Aa", r"\B", r"\n", "a\nb", r"\r", "[b-a]", "[[:nope:]]"),
         *("[a&&b]", "a{3,2}", "a{1001}", "(a{1000}){1000}", r"\x{110000}", r"\ud800", "\ud800", r"[^\w\W]"),
-        *("(" * 100 + ")" * 100, "x" * 3_000, "(?>a)", "a{2}+", "[a--b]", r"\xZZ"),
+        *("(" * 100 + ")" * 100, "x" * 3_000, "(?>a)", "a{2}+", "[a--b]", r"\xZZ", "$^", "a$b", "$HOME"),
     ],
 )
 def test_everything_else_is_refused(pattern: str) -> None:

@@ -12,7 +12,7 @@ from plait.kernel.effects import Stop
 from plait.kernel.state import State
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Ceilings of one turn; None is no ceiling."""
 

@@ -36,7 +36,7 @@ _STATUS: Final[Mapping[str, Status]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """The outcome of one run; `str()` of it is the text."""
 

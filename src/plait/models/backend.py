@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SENDABLE: Final = re.compile(r"[\x20-\x7e]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BackendOptions:
     """How an endpoint is used."""
 

@@ -37,7 +37,7 @@ class KeySource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Given:
     """A key that the program passed in."""
 
@@ -49,7 +49,7 @@ class Given:
         return split_keys(self.key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FromEnv:
     """A variable with one key or several, and its numbered sisters: `NAME`, `NAME_1`, `NAME_2`, …"""
 
@@ -70,7 +70,7 @@ class FromEnv:
         return tuple(dict.fromkeys(keys))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Credentials:
     """The sources for one endpoint, tried in order; a key is looked for when a request needs it."""
 

@@ -18,7 +18,7 @@ _PATHS: Final = ("/chat/completions", "/responses", "/messages", "/completions",
 DEFAULT_ENDPOINT: Final = "https://openrouter.ai/api/v1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A base URL, cut where paths are put in."""
 

@@ -38,7 +38,7 @@ class ProxyRefused(Exception):
     """A proxy answered a request for a tunnel with something else than yes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Case:
     detail: str
     message: str

@@ -27,7 +27,7 @@ BODY_BYTES_MAX: Final = 65_536
 """How much of an error's body is read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """The model that a line talks to."""
 

@@ -14,7 +14,7 @@ from plait.models.routes import is_private
 from plait.wire.profile import WireProfile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EndpointProfile:
     """One provider's endpoint, as data."""
 

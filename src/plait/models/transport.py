@@ -34,7 +34,7 @@ class HttpRequest:
         return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long each phase of an exchange may take, in seconds; None waits for ever.
 
@@ -52,7 +52,7 @@ class Timeouts:
     """The whole exchange. None, because a long answer that keeps coming is a good answer."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Network:
     """How a transport reaches hosts."""
 

@@ -60,7 +60,7 @@ class Asking(Protocol):
         """Show `text`, return the line that is typed after it; None when nobody answers any more."""
 
 
-class CliApprover:
+class RunApprover:
     """Judges the gated calls of one run; see `plait.engine.approval.Approver`."""
 
     def __init__(

@@ -36,8 +36,8 @@ def _run(arguments: Sequence[str], wants_json: bool) -> int:
 
     try:
         code = group.main(args=[*arguments], prog_name="plait", standalone_mode=False)
-    except click.UsageError as error:
-        return _refuse_usage(error, wants_json)
+    except click.ClickException as error:
+        return _refuse(error, wants_json)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.Abort:
@@ -58,8 +58,10 @@ def report_error(error: PlaitError, wants_json: bool) -> int:
     return code
 
 
-def _refuse_usage(error: click.UsageError, wants_json: bool) -> int:
-    command = error.ctx.command_path if error.ctx is not None else "plait"
+def _refuse(error: click.ClickException, wants_json: bool) -> int:
+    """Tell of a command line that cannot be carried out: a wrong option, a file that is not there."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "plait"
     hint = getattr(error, "hint", "") or f"`{command} --help` lists what it takes"
     sentence = error.format_message().rstrip(".")
     if wants_json:

@@ -69,6 +69,8 @@ class Screen:
 
     def finish(self, outcome: Outcome) -> int:
         """Write the answer or the result, then the complaint and the numbers; return the exit code."""
+        # Both streams may be one place: what was said of the run stands above what it came to.
+        self._talk.wait_drained(1.0)
         self._write_data(outcome)
         self._out.close()
         code = outcome.exit_code

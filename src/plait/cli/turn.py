@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plait.cli.approving import CliApprover
+from plait.cli.approving import RunApprover
 from plait.cli.outcome import Outcome
 from plait.cli.terminal import Terminal
 from plait.core.errors import UnsupportedFeature
@@ -55,7 +55,7 @@ def carry_out(work: Work) -> Outcome:
     spec = _spec(work)
     client = create_client(spec)
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
-    approver = CliApprover(
+    approver = RunApprover(
         cancel=work.cancel,
         leads=lambda call: session.leads(call),
         person=person,
@@ -78,7 +78,7 @@ def carry_out(work: Work) -> Outcome:
         client.close()
 
 
-def _turn(work: Work, session: Session, client: OpenAI, approver: CliApprover) -> Outcome:
+def _turn(work: Work, session: Session, client: OpenAI, approver: RunApprover) -> Outcome:
     asked: object = client
     task: str | None = work.options.task
     if work.images:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from plait.cli.approving import CliApprover, question
+from plait.cli.approving import RunApprover, question
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.kernel.effects import Allow, Deny, Interrupted
@@ -36,9 +36,9 @@ class Person:
 
 def approver(
     person: Person | None, leads: Literal["inside", "outside", "secret"] = "inside", **more: Any
-) -> CliApprover:
+) -> RunApprover:
     """Make an approver whose file tools all lead to one kind of place."""
-    return CliApprover(cancel=more.pop("cancel", Cancel()), leads=lambda _: leads, person=person, **more)
+    return RunApprover(cancel=more.pop("cancel", Cancel()), leads=lambda _: leads, person=person, **more)
 
 
 def shell(command: str = "make", id: str = "c") -> ToolCall:

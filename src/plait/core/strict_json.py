@@ -55,7 +55,7 @@ def parse_object(text: str | bytes) -> dict[str, object]:
 def dump(value: object) -> str:
     """Return compact JSON; characters that UTF-8 cannot carry are escaped, NaN and infinity refused."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise JsonInvalid(str(error)) from error
     try:
@@ -157,5 +157,6 @@ def _has_surrogate(value: object) -> bool:
     return False
 
 
-# Made once: json.loads makes one on every call that changes how numbers are read.
+# Made once: json.dumps and json.loads make one on every call that changes how they write or read.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER: Final = json.JSONDecoder(parse_constant=_constant, parse_float=_float)

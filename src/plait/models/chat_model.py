@@ -284,7 +284,8 @@ async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
     told = asyncio.Event()
 
     def tell() -> None:
-        loop.call_soon_threadsafe(told.set)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
+            loop.call_soon_threadsafe(told.set)
 
     undo = cancel.on_cancel(tell)
     try:

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
@@ -310,7 +311,7 @@ async def _called(create: Create, arguments: Mapping[str, object]) -> object:
             result = create(**arguments)
         except Exception as error:  # boundary: it is raised where the call is awaited
             problem = error
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
             loop.call_soon_threadsafe(settle, result, problem)
 
     threading.Thread(target=run, name="plait-client", daemon=True).start()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Final, TypeAlias
 
 from plait.core.cancel import Cancel
@@ -154,7 +154,8 @@ def _think_async(model: Model, count: int, emit: Emit | None, cancel: Cancel) ->
 
 
 def _cancel_soon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[list[Reply]]) -> None:
-    loop.call_soon_threadsafe(task.cancel)
+    with suppress(RuntimeError):  # the model heard it first, and the loop is over
+        loop.call_soon_threadsafe(task.cancel)
 
 
 def _ask(history: Sequence[Message]) -> Think:

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from plait.core.cancel import Cancel
+from plait.core.events import Delta, Event
+from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.limits import Limits
 from plait.kernel.history import fault_in
 from plait.kernel.ports import Setup
 from plait.kernel.state import fold
@@ -48,8 +51,9 @@ def test_a_real_interrupt_reaches_every_wait(where: str) -> None:
 class Meeting:
     """A conversation that says when it has come to where it waits."""
 
-    def __init__(self, script: list[Any]) -> None:
+    def __init__(self, script: list[Any], limits: Limits | None = None) -> None:
         self.is_there = threading.Event()
+        self.met = 0
         self.log = NotedLog()
         tools = [
             Tool("wait", "", self._wait, parallel_safe=True),
@@ -58,16 +62,26 @@ class Meeting:
         ]
         model = ScriptedModel(script, allow_unused=True)
         self.conversation = Conversation(
-            model, Terms(ToolTable(tools), Setup()), Workbench(), log=self.log, alog=self.log
+            model,
+            Terms(ToolTable(tools), Setup(), Policy(limits=limits or Limits())),
+            Workbench(),
+            log=self.log,
+            alog=self.log,
         )
-        self.conversation.observers.add(lambda event: self.is_there.set() if "Delta" in type(event).__name__ else None)
+        self.conversation.observers.add(self._hear, Delta)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Delta) and event.kind == "content":
+            self.is_there.set()
 
     def _wait(self, context: ToolContext) -> str:
+        self.met += 1
         self.is_there.set()
         context.cancel.wait(30)
         return f"told: {context.cancel.reason}"
 
     async def _await(self) -> str:
+        self.met += 1
         self.is_there.set()
         await asyncio.sleep(30)
         return "never"
@@ -107,7 +121,30 @@ def test_a_signal_from_another_thread_ends_every_wait(where: str, kind: str) -> 
     assert fault_in(state.history) is None
     assert_same_state(state, fold(meeting.log.durable))
     told = [result.content for message in state.history for result in message.tool_results]
-    assert {"thread": 1, "threads": 2}.get(where, 0) == told.count("told: interrupted"), told
+    assert ("thread" in where) == ("told: interrupted" in told), told
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("name", ["wait", "await"])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_calls_that_never_began_did_not_run(kind: str, name: str, concurrency: int) -> None:
+    """Of six calls of which one or two run at a time, those that had no turn yet are told to have not run."""
+    meeting, cancel = Meeting([[Call(name)] * 6], Limits(tool_concurrency=concurrency)), Cancel()
+
+    def give() -> None:
+        while meeting.met < concurrency:
+            meeting.is_there.wait(30)
+        cancel.cancel("interrupted")
+
+    giver = threading.Thread(target=give)
+    giver.start()
+    meeting.run(kind, cancel)
+    giver.join()
+
+    statuses = [result.status for result in meeting.conversation.state.history[-1].tool_results]
+    assert ["cancelled"] * (6 - concurrency) == statuses[concurrency:]
+    assert "cancelled" not in statuses[:concurrency]
+    assert concurrency == meeting.met
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

@@ -17,7 +17,7 @@ from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
-from plait.engine.calls import failure_of, given_up, keywords, result_of, timed_out
+from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, timed_out
 from plait.kernel.effects import NOTHING, Act, Boundary, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
@@ -32,7 +32,9 @@ class AsyncHost(BaseHost):
         self.log = log
         self._channel = channel
         self._waiting: deque[tuple[ToolCall, bool]] = deque()
-        self._tasks: set[asyncio.Future[Outcome]] = set()
+        self._tasks: dict[asyncio.Future[Outcome], ToolCall] = {}
+        self._begun: set[str] = set()
+        """Ids of calls that may have done something."""
         self._handed: list[Outcome] = []
 
     @property
@@ -78,6 +80,8 @@ class AsyncHost(BaseHost):
     def start(self, act: Act) -> None:
         """Take a batch in; a lone call begins when it is waited for, several begin now."""
         self._waiting.extend((call, act.resolve) for call in act.calls)
+        if act.resolve:
+            self._begun.update(call.id for call in act.calls)
         if len(act.calls) > 1:
             self._fill()
 
@@ -88,26 +92,28 @@ class AsyncHost(BaseHost):
             await self._clock.asleep(timeout_s or 0)
             return ()
         if not self._tasks and len(self._waiting) == 1 and timeout_s is None:
-            call, resolve = self._waiting[0]
-            self._handed.append(await self._outcome(call, resolve))
-            self._waiting.popleft()
+            # Taken out first: what is left there when the turn is interrupted has not begun.
+            self._handed.append(await self._outcome(*self._waiting.popleft()))
             return tuple(self._handed)
         self._fill()
-        done, _ = await asyncio.wait(self._tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(self._tasks.keys(), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         for future in done:
-            self._tasks.discard(future)
+            del self._tasks[future]
             self._handed.append(future.result())
         self._fill()
         return tuple(self._handed)
 
     async def abandon(self) -> tuple[Outcome, ...]:
         """Tell every running call to stop, give it a moment, and return what is known."""
+        unbegun = [call for call, resolve in self._waiting if not resolve]
         self._waiting.clear()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE_S)
+            await asyncio.wait(self._tasks.keys(), timeout=GRACE_S)
         self._handed += [task.result() for task in self._tasks if task.done() and not task.cancelled()]
+        unbegun += [call for call in self._tasks.values() if call.id not in self._begun]
+        self._handed += map(not_run, unbegun)
         self._tasks.clear()
         known, self._handed = tuple(self._handed), []
         return known
@@ -115,9 +121,11 @@ class AsyncHost(BaseHost):
     def _fill(self) -> None:
         """Start waiting calls while there is room for them."""
         while self._waiting and len(self._tasks) < self._policy.limits.tool_concurrency:
-            self._tasks.add(asyncio.ensure_future(self._outcome(*self._waiting.popleft())))
+            call, resolve = self._waiting.popleft()
+            self._tasks[asyncio.ensure_future(self._outcome(call, resolve))] = call
 
     async def _outcome(self, call: ToolCall, resolve: bool) -> Outcome:
+        self._begun.add(call.id)
         if resolve and not self._tools.is_repeatable(call):
             return await self._threads.arun(lambda: self._resolve(call))
         tool, cancel = self._tool(call), self.cancel.child()

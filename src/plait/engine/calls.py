@@ -14,6 +14,7 @@ from typing import Final
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolCall, ToolResult
+from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
 
 CHARS_PER_TOKEN: Final = 4
@@ -87,6 +88,11 @@ def stopped(call: ToolCall, reason: str) -> ToolResult:
     """Return the result of a call that was stopped before it was done."""
     text = f"Stopped ({reason}) while it ran: it may have done part of its work. Check before repeating it."
     return ToolResult(call.id, text, status="unknown")
+
+
+def not_run(call: ToolCall) -> Outcome:
+    """Return the outcome of a call that was started on paper and never began."""
+    return Outcome.of(ToolResult(call.id, "Not run: the turn was interrupted.", status="cancelled"))
 
 
 def bounded(text: str, chars_max: int) -> str:

@@ -8,27 +8,32 @@ Ctrl-C reaches the tool. Several calls, and one with a deadline, run in threads.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import queue
 import threading
 import time
 from collections import deque
-from concurrent.futures import CancelledError, Future
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
-from plait.engine.calls import failure_of, given_up, keywords, result_of, stopped, timed_out
+from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, stopped, timed_out
 from plait.engine.portal import Portal
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Boundary, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
+
+_FAILURES: Final = (Exception, SystemExit, asyncio.CancelledError)
+"""What a tool may raise without ending more than its call: `exit()` in it is a failure too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +113,11 @@ class SyncHost(BaseHost):
         """Run the next call of this thread, or wait for one of the others'."""
         self._handed.clear()
         if self._inline:
-            call, resolve = self._inline[0]
+            # Taken out first: what is left there when the turn is interrupted has not begun.
+            call, resolve = self._inline.popleft()
             again = not resolve or self._tools.is_repeatable(call)
             outcome = Outcome.of(self._invoke(call, self.cancel.child())) if again else self._resolve(call)
             self._handed.append(outcome)
-            self._inline.popleft()
             return (outcome,)
         if not self.running:
             self._clock.sleep(timeout_s or 0, self.cancel)
@@ -122,6 +127,8 @@ class SyncHost(BaseHost):
 
     def abandon(self) -> tuple[Outcome, ...]:
         """Tell every running call to stop, give it a moment, and return what is known."""
+        unbegun = [call for call, resolve in self._inline if not resolve]
+        self._handed += map(not_run, (*unbegun, *self._waiting))
         self._inline.clear()
         self._waiting.clear()
         for running in list(self._threaded.values()):
@@ -183,6 +190,10 @@ class SyncHost(BaseHost):
             self._threads.run(functools.partial(self._run_in_thread, running))
 
     def _run_in_thread(self, running: _Running) -> None:
+        if running.cancel.reason is not None:
+            # It waited for a thread until the turn was over.
+            self._finished.put(not_run(running.call))
+            return
         try:
             result = self._invoke(running.call, running.cancel)
         except BaseException as error:  # boundary: somebody waits for this thread's answer, whatever it is
@@ -197,10 +208,10 @@ class SyncHost(BaseHost):
             value = tool.fn(**keywords(tool, call, cancel, finishing))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
-        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
+        except _FAILURES as error:  # boundary: a tool's failure is its result
             if cancel.reason == "timeout" and tool.timeout_s is not None:
                 return timed_out(call, tool.timeout_s)
-            if cancel.reason is not None and isinstance(error, CancelledError):
+            if cancel.reason is not None and isinstance(error, futures.CancelledError):
                 return stopped(call, cancel.reason)
             return failure_of(call, error, finishing)
         finally:
@@ -241,4 +252,8 @@ def _cancel_future(future: Future[object]) -> None:
 
 
 async def _as_coroutine(work: Any) -> object:
-    return await work
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        # It would end the loop that all tools share, and leave everybody who waits on it waiting.
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error

@@ -63,9 +63,9 @@ class Threads:
         def tell() -> None:
             try:
                 value = work()
-            except StopIteration as error:
-                # A future cannot hold it: it would end whatever generator waits.
-                _tell(loop, future, None, RuntimeError(f"StopIteration was raised: {error}"))
+            except (StopIteration, asyncio.CancelledError) as error:
+                # A future cannot hold them: whoever waits would take it for its own end.
+                _tell(loop, future, None, RuntimeError(f"{type(error).__name__}: {error}"))
             except BaseException as error:  # boundary: the waiting task raises it
                 _tell(loop, future, None, error)
             else:

@@ -14,12 +14,13 @@ from subprocess import CompletedProcess
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.campaigns import Campaign
 from tests.helpers.disks import small_disk as mounted_disk
 from tests.helpers.privileges import run_unprivileged
 
 settings.register_profile(
     "fast",
-    max_examples=50,
+    max_examples=25,  # a tap on every law; `make prove` knocks
     deadline=None,
     derandomize=True,  # a red run must be red again when it is repeated
     database=None,
@@ -63,6 +64,14 @@ def _guard_network(event: str, args: tuple[object, ...]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
+    config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark campaigns, so that the runner finds them."""
+    for item in items:
+        if "campaign" in getattr(item, "fixturenames", ()):
+            item.add_marker("campaign")
 
 
 def _is_unwanted(name: str) -> bool:
@@ -95,6 +104,15 @@ def home(_homes: Path) -> Iterator[Path]:
     yield folder
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture
+def campaign(record_property: Callable[[str, object], None]) -> Iterator[Campaign]:
+    """Return how large this test is to be run: small in every suite, large under `make prove`."""
+    running = Campaign.from_environment()
+    yield running
+    record_property("cases", running.cases)
+    record_property("cut", running.is_cut)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from plait.core.errors import JournalError, JournalFull, JournalPoisoned, Sessio
 from plait.core.facts import Entry, Fact
 from plait.store import disk
 from plait.store.records import Chain
-from plait.store.writer import WriterNote
+from plait.store.writer import WriterNote, note_path
 
 JOURNAL: Final = "journal.jsonl"
 _AGAIN: Final = "nothing that was committed is lost; open the session again when the disk is well"
@@ -38,18 +38,17 @@ class Write:
 class JsonlLog:
     """Writes facts to a journal; one thread at a time. See `kernel.log.FactLog` for the contract."""
 
-    def __init__(
-        self, path: Path, fd: int, note: WriterNote, chain: Chain, *, end: int, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, path: Path, fd: int, chain: Chain, *, end: int, now_ms: Callable[[], int]) -> None:
         """Take over a file that is locked, whole and durable up to `end`."""
         self.path = path
+        self.device = disk.device_of(fd)
         self.run_id = chain.run_id
         """Stands on every entry from now on."""
         self.file = threading.RLock()
         """Held from the beginning of a write until what became of it is known."""
-        self.device = disk.device_of(fd)
         self._fd = fd
-        self._note = note
+        self._note = WriterNote(note_path(path))
+        self._note.mark(end)
         self._chain = chain
         self._end = end
         """That much of the file is durable."""

@@ -18,7 +18,7 @@ from plait.core.errors import JournalError, JournalFull, SessionBusy
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog
 from plait.store.records import Chain, Journal, Torn, encode_header, is_unborn, read_journal
-from plait.store.writer import WriterNote, note_path, read_note
+from plait.store.writer import read_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,8 @@ def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms
         # Its last writer may have died between a write, or the file's making, and the sync.
         disk.sync_file(fd)
         disk.sync_folder(path.parent)
-    note = WriterNote(note_path(path))
-    note.mark(journal.end)
     chain = Chain(journal.crc, journal.seq, journal.run_id)
-    return Opened(JsonlLog(path, fd, note, chain, end=journal.end, now_ms=now_ms), journal)
+    return Opened(JsonlLog(path, fd, chain, end=journal.end, now_ms=now_ms), journal)
 
 
 def _begin(fd: int, path: Path, conversation: str, header: Mapping[str, object]) -> Journal:

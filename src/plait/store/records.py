@@ -44,7 +44,8 @@ _ENVELOPE: Final = frozenset({"at", "seq", "type", "run_id", "data", "exact", "c
 _FIELD_DEPTH: Final = 5
 """A record's data, its messages, their parts, their own fields: deeper, values are somebody else's."""
 _NOTHING: Final[Mapping[str, object]] = {}
-_WRITE: Final = re.compile(rb'\n\{"at":\d{1,19},"seq":(\d{1,19}),')
+_WRITE: Final = re.compile(rb'(?:\n|\}[^,])\{"at":\d{1,19},"seq":(\d{1,19}),')
+"""The beginning of a write, though the newline before it may be the very byte that is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

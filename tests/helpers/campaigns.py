@@ -1,0 +1,65 @@
+"""A campaign: one test that runs small in every suite and large under `make prove`.
+
+The runner (`tools/prove.py`) says how large, which part, for how long and from which seed; without it a campaign takes
+a few fixed cases, so that a red run is red again. What was done is told to the runner as properties of the test.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class Campaign:
+    """How large to run, and what was run."""
+
+    is_full: bool = False
+    part: int = 0
+    parts: int = 1
+    seconds: float | None = None
+    seed: int = 1
+    cases: int = 0
+    is_cut: bool = False
+    """The time was over before the cases were."""
+    _began_s: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Campaign:
+        """Return what the runner asked for, or a small one."""
+        if "PROVE_PART" not in environ:
+            return cls()
+        part, _, parts = environ["PROVE_PART"].partition("/")
+        seconds = environ.get("PROVE_SECONDS")
+        return cls(True, int(part) - 1, int(parts), float(seconds) if seconds else None, int(environ["PROVE_SEED"]))
+
+    def each(self, items: Sequence[T], fast: int) -> Iterator[T]:
+        """Give every item of this part, in an order that spreads over all of them; without the runner only `fast`."""
+        if not self.is_full:
+            step = max(1, len(items) // fast)
+            yield from self._counted(items[::step])
+            return
+        mine = [*items[self.part :: self.parts]]
+        # Whenever the time is over, what was tried lies everywhere and not only at the beginning.
+        random.Random(self.seed).shuffle(mine)
+        yield from self._counted(mine)
+
+    def seeds(self, fast: int, full: int) -> Iterator[int]:
+        """Give seeds, of which each stands for one random case, and print the first."""
+        count = full if self.is_full else fast
+        print(f"seeds {self.seed} to {self.seed + count - 1}")
+        yield from self._counted(range(self.seed + self.part, self.seed + count, self.parts))
+
+    def _counted(self, items: Sequence[T]) -> Iterator[T]:
+        for item in items:
+            if self.seconds is not None and time.monotonic() - self._began_s > self.seconds:
+                self.is_cut = True
+                return
+            yield item
+            self.cases += 1

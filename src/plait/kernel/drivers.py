@@ -191,13 +191,13 @@ def _interpret(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseExcepti
             continue
         if _is_barrier(effect, host):
             host.log.commit()
-        held = _held_back(effect)
+        held: Effect | None = effect
         try:
             _show(host)
             if cut is None:
                 shield.check()
             _raise_if_told(host.cancel)
-            held = ()
+            held = None
             if isinstance(effect, Act):
                 host.start(effect)
                 continue
@@ -207,13 +207,13 @@ def _interpret(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseExcepti
         except (KeyboardInterrupt, SystemExit) as stop:
             shield.armed = False
             cut = stop
-            error = Interrupted("interrupted", host.partial(), held + host.abandon())
+            error = Interrupted("interrupted", host.partial(), _held_back(held) + host.abandon())
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
             shield.armed = False
             if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
                 error = problem
             else:
-                error = _interrupted(problem, host.partial(), held + host.abandon())
+                error = _interrupted(problem, host.partial(), _held_back(held) + host.abandon())
 
 
 def _meet(effect: Effect, host: Host) -> object:
@@ -258,13 +258,13 @@ async def _ainterpret(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, Ba
             continue
         if _is_barrier(effect, host):
             await _commit(host)
-        held = _held_back(effect)
+        held: Effect | None = effect
         try:
             _show(host)
             if cut is None and wake.is_foreign:
                 raise asyncio.CancelledError
             _raise_if_told(host.cancel)
-            held = ()
+            held = None
             if isinstance(effect, Act):
                 host.start(effect)
                 continue
@@ -273,15 +273,15 @@ async def _ainterpret(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, Ba
             wake.settle()
             cut = cancelled if wake.is_foreign or host.cancel.reason is None else None
             reason = host.cancel.reason or "interrupted"
-            error = Interrupted(reason, host.partial(), held + await _finish(host.abandon()))
+            error = Interrupted(reason, host.partial(), _held_back(held) + await _finish(host.abandon()))
         except (KeyboardInterrupt, SystemExit) as stop:
             cut = stop
-            error = Interrupted("interrupted", host.partial(), held + await _finish(host.abandon()))
+            error = Interrupted("interrupted", host.partial(), _held_back(held) + await _finish(host.abandon()))
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
             if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
                 error = problem
             else:
-                error = _interrupted(problem, host.partial(), held + await _finish(host.abandon()))
+                error = _interrupted(problem, host.partial(), _held_back(held) + await _finish(host.abandon()))
 
 
 async def _ameet(effect: Effect, host: AsyncHost) -> object:
@@ -367,7 +367,7 @@ def _is_barrier(effect: Effect, host: Host | AsyncHost) -> bool:
     return isinstance(effect, Think) or (isinstance(effect, Wait) and host.running != 1)
 
 
-def _held_back(effect: Effect) -> tuple[Outcome, ...]:
+def _held_back(effect: Effect | None) -> tuple[Outcome, ...]:
     """What is known of the calls of an `Act` that is not carried out: they did not run."""
     if not isinstance(effect, Act) or effect.resolve:
         return ()

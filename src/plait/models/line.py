@@ -58,8 +58,12 @@ class Line:
             marks_max=MARKS_MAX - self._codec.head_marks,
         )
         self._takes_marks = self._wire.cache_markers or self._wire.wire == "anthropic"
-        self._tool_names = original_names(tool.name for tool in setup.tools)
         self._ids: dict[str, None] = {}
+        self._decoding = DecodeOptions(
+            loads=orjson.loads,
+            taken_ids=cast("Mapping[str, object]", self._ids),
+            tool_names=original_names(tool.name for tool in setup.tools),
+        )
         self._noted = 0
         self._url = backend.endpoint.url(self._codec.path)
         self._tail = self._make_tail()
@@ -82,9 +86,7 @@ class Line:
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
-        taken = cast("Mapping[str, object]", self._ids)
-        options = DecodeOptions(loads=orjson.loads, taken_ids=taken, tool_names=self._tool_names)
-        return self._codec.decoder(self._wire, options)
+        return self._codec.decoder(self._wire, self._decoding)
 
     def learn(self, reply: Reply) -> None:
         """Take from an answer what later requests need."""

@@ -1,7 +1,9 @@
 """The known endpoints.
 
-Floor: 2. Owns: data, looked up by `plait.models.profiles`; never: code. Checked against the providers' documentation
-in November 2026; what an endpoint can do beyond it, `plait probe` finds out.
+Floor: 2. Owns: data, looked up by `plait.models.profiles`; never: code.
+
+From general knowledge of these providers, not from a check of each one's documentation: an option of the spec or the
+command line wins over every row.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from plait.core.events import DeltaKind, Piece
 from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
@@ -18,7 +18,7 @@ from plait.wire.decoder import Decoder, place_of
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.usage import read_usage
 
-_TEXT_OF_DELTA = {
+_TEXT_OF_DELTA: Final = {
     "text_delta": "text",
     "thinking_delta": "thinking",
     "input_json_delta": "partial_json",

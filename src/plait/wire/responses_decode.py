@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from plait.core.events import DeltaKind, Piece
 from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
@@ -22,10 +22,10 @@ from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.usage import read_usage
 
-_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Types of items that are calls, and the field that holds what the tool gets."""
 _LAST = ("completed", "incomplete", "failed", "cancelled")
-_ITEM_OF_EVENT = {
+_ITEM_OF_EVENT: Final = {
     "response.output_text": "message",
     "response.refusal": "message",
     "response.reasoning_summary_text": "reasoning",
@@ -41,7 +41,7 @@ _SHOWN_AS: Mapping[str, DeltaKind] = {
     "response.function_call_arguments": "tool_arguments",
     "response.custom_tool_call_input": "tool_arguments",
 }
-_WHOLE_IN = {
+_WHOLE_IN: Final = {
     "response.output_text": "text",
     "response.refusal": "refusal",
     "response.reasoning_summary_text": "text",

@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 PLAIT: Final = Path(sys.executable).with_name("plait")
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 30.0
 
 
@@ -55,6 +56,24 @@ def end_of(process: Any, typed: str | None = None) -> Ran:
         out, err = process.communicate()
         raise AssertionError(f"plait did not end:\n{out!r}\n{err!r}") from None
     return Ran(process.returncode, out or b"", err or b"")
+
+
+class Line(NamedTuple):
+    """A command line with variables of its own."""
+
+    args: Sequence[str]
+    env: Mapping[str, str]
+
+
+def plait_each(*commands: Sequence[str] | Line, cwd: Path, typed: str | None = None) -> list[Ran]:
+    """Run several command lines one after the other, each in a process of its own, and load plait only once."""
+    lines = [command if isinstance(command, Line) else Line(command, {}) for command in commands]
+    cases = [{"args": [*args], "cwd": str(cwd), "env": environment(**env), "typed": typed} for args, env in lines]
+    program = [sys.executable, "-m", "tests.e2e.each"]
+    ran = subprocess.run(
+        program, cwd=REPOSITORY, input=json.dumps(cases), stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+    return [Ran(code, out.encode("latin-1"), err.encode("latin-1")) for code, out, err in json.loads(ran.stdout)]
 
 
 class Ran:

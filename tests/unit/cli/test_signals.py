@@ -54,7 +54,7 @@ def test_no_signal_is_no_exit_code() -> None:
 def test_an_ignored_signal_stays_ignored_and_the_third_ends_the_process() -> None:
     """nohup is respected; who signals three times gets out at once."""
     code = (
-        "import os, signal, sys\n"
+        "import os, signal, time\n"
         "from plait.cli.signals import Signals\n"
         "from plait.core.cancel import Cancel\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
@@ -63,6 +63,7 @@ def test_an_ignored_signal_stays_ignored_and_the_third_ends_the_process() -> Non
         "    print(signals.first, flush=True)\n"
         "    for _ in range(3):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(10)\n"
         "    print('never')\n"
     )
 

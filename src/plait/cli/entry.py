@@ -63,7 +63,7 @@ def _refuse(error: click.ClickException, wants_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "plait"
     hint = getattr(error, "hint", "") or f"`{command} --help` lists what it takes"
-    sentence = error.format_message().rstrip(".")
+    sentence = " ".join(error.format_message().split()).rstrip(".")
     if wants_json:
         from plait.cli.outcome import failed_usage
 

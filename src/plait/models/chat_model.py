@@ -120,6 +120,9 @@ class ChatChannel:
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
+                reply = attempt.settled(failed)
+                if reply is not None:
+                    return reply
                 if attempt.another_key(failed):
                     continue
                 if failed.kind == "model_not_found":
@@ -168,6 +171,9 @@ class AsyncChatChannel:
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
+                reply = attempt.settled(failed)
+                if reply is not None:
+                    return reply
                 if attempt.another_key(failed):
                     continue
                 if failed.kind == "model_not_found":

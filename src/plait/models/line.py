@@ -5,6 +5,7 @@ Floor: 2. Owns: the prefix of a conversation and the decoding of its answers; ne
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
@@ -166,6 +167,15 @@ class Attempt:
         self._line.learn(reply)
         return reply
 
+    def settled(self, failure: ProviderFailed) -> Reply | None:
+        """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
+        if failure.phase != "stream" or not self._decoder.is_settled:
+            return None
+        try:
+            return self.finish()
+        except ProviderFailed:
+            return None
+
     def broken(self, failure: ProviderFailed) -> ProviderFailed:
         """Add to a failure of the connection what had arrived before it."""
         if failure.phase == "stream":
@@ -182,7 +192,7 @@ class Attempt:
             return _redirected(status, headers.get("location", ""))
         from plait.wire.classify import classify  # the tables of what providers say are read when one says it
 
-        failure = classify(status, headers, body, window=self._line.target.context_window)
+        failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
         return self._told(failure.to_exception(status=status, phase="headers"))
 
     def another_key(self, failed: ProviderFailed) -> bool:

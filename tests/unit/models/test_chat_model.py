@@ -47,6 +47,19 @@ def test_an_answer_comes_back_whole_and_its_fragments_as_they_come(talk: Talk) -
     assert "any" == (reply.details or {})["model"]
 
 
+def test_a_connection_that_breaks_after_the_answer_costs_nothing(talk: Talk) -> None:
+    """An answer that said why it ended is taken, paid for as it is, and not asked for again."""
+    data = (
+        b'data: {"choices":[{"index":0,"delta":{"content":"Hello."}}]}\n\n'
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 5000\r\n\r\n"
+    with ScriptServer([Raw(head + data, framed=False)]) as server:
+        (reply,) = talk(chat_model("any", server.url), 1)
+    assert "Hello." == text_of(reply)
+    assert 1 == len(server.requests)
+
+
 def test_a_request_only_ever_grows_at_its_end(talk: Talk) -> None:
     """Head and messages of a request are the beginning of the next one, byte for byte."""
     with ScriptServer(["one", "two", "three"]) as server:

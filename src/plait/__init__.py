@@ -130,6 +130,9 @@ if TYPE_CHECKING:
         ChatModel,
         chat_model,
     )
+    from plait.models.endpoint import (
+        DEFAULT_ENDPOINT,
+    )
     from plait.session.cancelling import (
         CancelToken,
     )
@@ -212,6 +215,7 @@ _HOMES: "Mapping[str, str]" = {
     "ContextManager": "plait.engine.context_manager",
     "ContextWindowExceededError": "plait.core.errors",
     "ControlError": "plait.core.errors",
+    "DEFAULT_ENDPOINT": "plait.models.endpoint",
     "DEFAULT_MAX_TOKENS": "plait.session.options",
     "Deny": "plait.kernel.effects",
     "EventCallback": "plait.events.named",
@@ -323,6 +327,7 @@ __all__ = [
     "ContextManager",
     "ContextWindowExceededError",
     "ControlError",
+    "DEFAULT_ENDPOINT",
     "DEFAULT_MAX_TOKENS",
     "Deny",
     "EventCallback",

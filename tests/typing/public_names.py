@@ -22,3 +22,12 @@ def wait_of(error: RateLimitError) -> float:
 
 
 assert_type(plait.__version__, str)
+
+
+def answer_of(spec: plait.AgentSpec, session: plait.Session) -> str | None:
+    """The session face's keywords have their own types, and a session's keys are typed attributes."""
+    result = plait.run_task(spec, "x", max_output_tokens=100, strict_cache_proof="auto", on_event=plait.console)
+    assert_type(result, plait.SessionResult)
+    assert_type(session.session_id, str)
+    assert_type(plait.init_session(spec, tools=[]), plait.Session)
+    return result.final_reply

@@ -28,20 +28,25 @@ class Hub:
     Handlers of an event's own name come first, in the order in which they came, then the one for all events.
     """
 
-    def __init__(self, observers: Observers, on_event: EventCallback | None, usage: Usage) -> None:
+    def __init__(
+        self,
+        observers: Observers,
+        on_event: EventCallback | None = None,
+        usage: Callable[[], Usage] = lambda: Usage.ZERO,
+    ) -> None:
+        """Hear nothing yet, unless there is a handler for everything.
+
+        Args:
+            usage: says what the session has used when somebody begins to listen.
+        """
         self.on_event = on_event
-        self._reducer = Reducer(usage)
+        self._usage = usage
+        self._reducer = Reducer()
         self._handlers: dict[str, list[EventCallback]] = {}
         self._lock = threading.Lock()
         self._observers = observers
-        self._no_deltas: Callable[[], None] | None = None
-        observers.add(self.handle, Committed, StreamEnd, AttemptReset, Notice)
+        self._undo: dict[str, Callable[[], None]] = {}
         self._tune()
-
-    @property
-    def usage(self) -> Usage:
-        """What the session has used so far."""
-        return self._reducer.usage
 
     def subscribe(self, type: str, handler: EventCallback) -> None:
         """Have `handler` called for every event of this name; raise `ConfigError` for a name that is none."""
@@ -85,10 +90,16 @@ class Hub:
         return handlers if self.on_event is None else [*handlers, self.on_event]
 
     def _tune(self) -> None:
-        """Ask for fragments only while somebody hears them: there are thousands a second."""
-        wanted = self.on_event is not None or any(self._handlers.get(name) for name in _OF_DELTAS)
-        if wanted and self._no_deltas is None:
-            self._no_deltas = self._observers.add(self.handle, Delta)
-        elif not wanted and self._no_deltas is not None:
-            self._no_deltas()
-            self._no_deltas = None
+        """Ask for what somebody hears, and for nothing else: fragments come thousands a second."""
+        hears_any = self.on_event is not None or any(self._handlers.values())
+        hears_deltas = self.on_event is not None or any(self._handlers.get(name) for name in _OF_DELTAS)
+        if hears_any and "facts" not in self._undo:
+            self._reducer = Reducer(self._usage())
+        self._ask("facts", hears_any, Committed, StreamEnd, AttemptReset, Notice)
+        self._ask("deltas", hears_deltas, Delta)
+
+    def _ask(self, what: str, wanted: bool, *types: type) -> None:
+        if wanted and what not in self._undo:
+            self._undo[what] = self._observers.add(self.handle, *types)
+        elif not wanted and what in self._undo:
+            self._undo.pop(what)()

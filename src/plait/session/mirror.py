@@ -9,7 +9,6 @@ every call keeps exactly one result.
 
 from __future__ import annotations
 
-import copy
 import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,8 +77,11 @@ class Mirror:
             self._epoch = epoch
             self._accept(self._pending or self._replaced(history), items)
             self._pending = None
+        if len(history) == len(self._history):
+            return
         for message in history[len(self._history) :]:
-            mine, theirs = (self._group(message) for _ in range(2))
+            mine = self._group(message)
+            theirs = [_copied(item) for item in mine]
             if message.role == "user" and self.note:
                 for item in (*mine, *theirs):
                     item.update(self.note)
@@ -144,10 +146,10 @@ class Mirror:
 
     def _accept(self, edit: Edit, items: list[Item]) -> None:
         self._history[edit.start : edit.end] = edit.messages
-        self._groups[edit.start : edit.end] = copy.deepcopy(list(edit.groups))
+        self._groups[edit.start : edit.end] = [[_copied(item) for item in group] for group in edit.groups]
         self._flat = [item for group in self._groups for item in group]
         if edit.is_mended:
-            items[has_system(items) :] = copy.deepcopy(self._flat)
+            items[has_system(items) :] = [_copied(item) for item in self._flat]
 
     def _group(self, message: Message) -> Group:
         shape = self._shapes.get(message.origin)
@@ -189,6 +191,17 @@ def system_of(items: Sequence[object]) -> str:
     if isinstance(content, (list, tuple)):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return str(content or "")
+
+
+def _copied(item: Item) -> Item:
+    """Return an item that shares nothing that can be changed."""
+    return {key: value if isinstance(value, str) else _deeply(value) for key, value in item.items()}
+
+
+def _deeply(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _deeply(part) for key, part in value.items()}
+    return [_deeply(part) for part in value] if isinstance(value, list) else value
 
 
 def _is_same(one: object, other: object) -> bool:

@@ -85,7 +85,7 @@ def _open(
     conversation = Conversation(_NoModel(values["model"]), terms, BENCH, id=values["session_id"])
     following, used_before = Following(), _used(values)
     conversation.observers.add(following, Committed)
-    hub = Hub(conversation.observers, given["on_event"], used_before)
+    hub = Hub(conversation.observers, given["on_event"], lambda: used_before + conversation.state.usage)
     live = Live(settings, conversation, following, Mirror(), hub, toolbox, used_before)
     opened = Session(values, live)
     if earlier is not None:

@@ -102,6 +102,8 @@ class Live:
     toolbox: Toolbox
     used_before: Usage
     """What an earlier session used, from which this one goes on."""
+    counted: Usage = Usage.ZERO
+    """What of this session's usage stands in `usage_totals`."""
     model: tuple[object, str, Model] | None = None
     """The client and the name of the last turn, and the model that they came to."""
     policy: Policy | None = None
@@ -195,4 +197,6 @@ def follow(session: Session) -> None:
     if not isinstance(items, list):
         raise ConfigError(f"session['messages'] is {items!r}", hint="it is a list of dicts; put one there")
     live.mirror.follow(state.history, state.epoch, items)
-    session["usage_totals"].update(counts(live.used_before + state.usage))
+    if state.usage is not live.counted:
+        live.counted = state.usage
+        session["usage_totals"].update(counts(live.used_before + state.usage))

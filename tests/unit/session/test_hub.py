@@ -6,7 +6,6 @@ import pytest
 
 from plait.core.errors import ConfigError
 from plait.core.events import Delta
-from plait.core.usage import Usage
 from plait.engine.observers import Observers
 from plait.engine.spec import default_specification
 from plait.events.named import NOT_YET
@@ -28,14 +27,14 @@ def test_a_misspelt_event_is_named() -> None:
 @pytest.mark.parametrize("name", sorted(NOT_YET))
 def test_an_event_that_does_not_happen_yet_can_be_asked_for(name: str) -> None:
     """A program may subscribe to every documented event, whether it can happen already or not."""
-    hub = Hub(Observers(), None, Usage.ZERO)
+    hub = Hub(Observers())
     hub.subscribe(name, lambda *_: None)
 
 
 def test_fragments_are_made_only_while_somebody_hears_them() -> None:
     """Without a handler for them no fragment is asked for; the first one asks, the last one takes it back."""
     observers = Observers()
-    hub = Hub(observers, None, Usage.ZERO)
+    hub = Hub(observers)
     heard: list[str] = []
 
     def hear(name: str, _: object) -> None:
@@ -51,13 +50,12 @@ def test_fragments_are_made_only_while_somebody_hears_them() -> None:
     hub.unsubscribe("reasoning_delta", hear)
     assert not observers.wants_deltas
     assert ["content_delta"] == heard
-    assert Hub(Observers(), hear, Usage.ZERO) is not None
 
 
 def test_a_handler_for_everything_hears_fragments() -> None:
     """The generic handler gets fragments too."""
     observers = Observers()
-    Hub(observers, lambda *_: None, Usage.ZERO)
+    Hub(observers, lambda *_: None)
 
     assert observers.wants_deltas
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,24 @@ def test_a_picture_is_shown_to_the_model(tmp_path: Path) -> None:
     assert ["text", "image_url", "image_url"] == [part["type"] for part in server.requests[0].messages[-1]["content"]]
     assert (0, "A dot.") == (seen.code, seen.json["reply"])
     assert (3, "UnsupportedFeature") == (blind.code, blind.json["error"]["class"])
+
+
+def test_a_spec_is_used_when_it_is_named(tmp_path: Path) -> None:
+    """--spec gives model, endpoint and tools, flags win over it; a spec that lies in the folder chooses nothing."""
+    read_file = {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}
+    with ScriptServer(["One.", "Two.", "Three."]) as server:
+        spec = {"model": "of-the-spec", "endpoint": server.url, "tool_specs": [read_file]}
+        (tmp_path / "agent_spec_any.json").write_text(json.dumps(spec))
+        named, replaced, ignored = plait_each(
+            ("run", "x", "--spec", "agent_spec_any.json", "--json"),
+            ("run", "x", "--spec", "agent_spec_any.json", "-m", "other", "--json"),
+            ("run", "x", "--endpoint", server.url, "-m", "any", "--json"),
+            cwd=tmp_path,
+        )
+
+    assert [0, 0, 0] == [ran.code for ran in (named, replaced, ignored)]
+    assert ["of-the-spec", "other", "any"] == [request.model for request in server.requests]
+    assert [1, 1, 7] == [len(request.tools) for request in server.requests]
 
 
 @pytest.mark.parametrize("arguments", [["-m", "plait", "--version"], ["-m", "plait", "-V"]])

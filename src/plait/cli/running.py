@@ -80,7 +80,7 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
     with _inside(options.directory), _time_limit(options.timeout_s, cancel):
         choice = _chosen(options)
         images = [_image(place) for place in options.images]
-        screen.add(options.introduction + _opening(choice))
+        screen.add(options.introduction + _opening(options, choice))
         # Only now: a run that cannot begin should say so before the agent is even loaded.
         from plait.cli.turn import Work, carry_out
 
@@ -119,9 +119,12 @@ def _image(place: str) -> Image:
         raise ConfigError(f"the picture {place!r} cannot be read: {error.strerror}", hint="check --image") from error
 
 
-def _opening(choice: Choice) -> str:
-    where = f"{choice.model} at {choice.endpoint}" if choice.endpoint else choice.model
-    return f"plait: {where} ({choice.reason})" if choice.reason else f"plait: {where}"
+def _opening(options: RunOptions, choice: Choice) -> str:
+    """Return what is about to be asked, as one line."""
+    what = " at ".join(filter(None, (choice.model, choice.endpoint)))
+    spec = f"the spec {options.spec}" if options.spec else ""
+    reason = f" ({choice.reason})" if choice.reason else ""
+    return f"plait: {', '.join(filter(None, (what, spec)))}{reason}"
 
 
 @contextmanager

@@ -67,3 +67,16 @@ def test_without_a_terminal_nobody_is_there() -> None:
     ran = subprocess.run(argv, start_new_session=True, capture_output=True, text=True, check=True)
 
     assert "False None\n" == ran.stdout
+
+
+def test_a_background_job_asks_nobody() -> None:
+    """A process that is not in the terminal's foreground would be stopped by reading from it, so it does not."""
+    code = (
+        "import os\nfrom plait.cli.terminal import Terminal\n"
+        "if os.fork() == 0:\n    os.setpgid(0, 0)\n    print(Terminal.is_there(), flush=True)\n    os._exit(0)\n"
+        "os.wait()\nprint(Terminal.is_there(), flush=True)\n"
+    )
+    with on_terminal([sys.executable, "-c", code], piped=True) as asked:
+        assert asked.process.stdout is not None
+
+        assert [b"False\n", b"True\n"] == asked.process.stdout.readlines()

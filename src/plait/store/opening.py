@@ -18,7 +18,7 @@ from plait.core.errors import JournalError, JournalFull, SessionBusy
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog
 from plait.store.records import Chain, Journal, Torn, encode_header, is_unborn, read_journal
-from plait.store.writer import read_note
+from plait.store.writer import claim, read_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ def _locked(path: Path) -> int:
 
 
 def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms: Callable[[], int]) -> Opened:
-    data, safe_bytes = disk.read_all(fd), read_note(path).safe_bytes
+    # First of all: whoever comes second is to know who is here.
+    safe_bytes = claim(path).safe_bytes
+    data = disk.read_all(fd)
     if safe_bytes == 0 and is_unborn(data):
         journal = _begin(fd, path, *birth)
     else:

@@ -54,6 +54,15 @@ class WriterNote:
             disk.close_file(fd)
 
 
+def claim(journal: Path) -> Note:
+    """Put this process's name on a journal that it has just locked, and return what was noted before."""
+    with contextlib.suppress(OSError), disk.opened(note_path(journal), os.O_RDWR | os.O_CREAT) as fd:
+        before = _read(disk.read_all(fd))
+        disk.overwrite(fd, _written(os.getpid(), before.safe_bytes))
+        return before
+    return Note()
+
+
 def note_path(journal: Path) -> Path:
     """Return where the note about a journal is."""
     return journal.with_name(f"{journal.name}.writer")
@@ -61,10 +70,12 @@ def note_path(journal: Path) -> Path:
 
 def read_note(journal: Path) -> Note:
     """Return what is noted about a journal; an empty note where there is none that can be believed."""
-    try:
-        data = disk.read_file(note_path(journal))
-    except OSError:
-        return Note()
+    with contextlib.suppress(OSError):
+        return _read(disk.read_file(note_path(journal)))
+    return Note()
+
+
+def _read(data: bytes) -> Note:
     match = _NOTE.match(data)
     if match is None:
         return Note()

@@ -187,6 +187,7 @@ def test_a_torn_tail_is_cut_and_kept_aside(tmp_path: Path) -> None:
     again.log.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_leaves_the_journal_alone(tmp_path: Path) -> None:
     """A forked child cannot write the parent's journal, keeps nobody from it, and can open one of its own."""
     log = opened(tmp_path / "mine").log
@@ -209,6 +210,7 @@ def test_a_fork_leaves_the_journal_alone(tmp_path: Path) -> None:
     assert len(FACTS) == load_journal(tmp_path / "own" / "journal.jsonl").seq
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_lock_ends_with_its_owner_not_with_a_child(tmp_path: Path) -> None:
     """A journal that was closed can be opened while a forked child of its first owner lives."""
     log = opened(tmp_path).log

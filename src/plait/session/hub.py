@@ -69,6 +69,12 @@ class Hub:
                 self._handlers[type] = handlers
                 self._tune()
 
+    def hear_all(self, handler: EventCallback | None) -> None:
+        """Have `handler` called for every event, in the place of the one before; None for nobody."""
+        with self._lock:
+            self.on_event = handler
+            self._tune()
+
     def handle(self, event: Event) -> None:
         """Take an event of the loop; raise the first exception of a handler after all were called."""
         self.emit(*self._reducer.feed(event))

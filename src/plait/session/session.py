@@ -154,10 +154,21 @@ class Session(dict[str, Any]):
         self._close_tools = weakref.finalize(self, live.toolbox.close)
         live.following.session = weakref.ref(self)
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key == "on_event":
+            # Where older programs put it; as a key it would be heard by nobody, and be no JSON.
+            self.on_event = value
+        else:
+            super().__setitem__(key, value)
+
     @property
     def on_event(self) -> EventCallback | None:
         """The handler for every event."""
         return self._live.hub.on_event
+
+    @on_event.setter
+    def on_event(self, handler: EventCallback | None) -> None:
+        self._live.hub.hear_all(handler)
 
     @property
     def is_busy(self) -> bool:

@@ -47,6 +47,21 @@ def test_keys_are_attributes() -> None:
     assert Session.messages is not None
 
 
+def test_the_handler_for_everything_can_be_exchanged() -> None:
+    """`on_event` is an attribute and no key; what is put under that key is heard all the same."""
+    heard: list[str] = []
+    session = init_session(SPEC)
+    session["on_event"] = lambda name, _: heard.append(name)
+    with ScriptedModel(["one", "two"]) as model:
+        run_turn(model, "m", session, "a")
+        before = len(heard)
+        session.on_event = None
+        run_turn(model, "m", session, "b")
+
+    assert ("turn_end", before) == (heard[-1], len(heard))
+    assert "on_event" not in session
+
+
 def test_a_session_is_a_dict() -> None:
     """`in`, `.get`, `len` and iteration work as in every dict, and every value is JSON."""
     session = talked()

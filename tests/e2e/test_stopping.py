@@ -67,7 +67,7 @@ def test_an_output_that_is_full_is_told(tmp_path: Path) -> None:
     with ScriptServer(["Done."]) as server, open("/dev/full", "w") as full:
         ran = plait("run", "x", "--endpoint", server.url, "-m", "any", "-q", cwd=tmp_path, stdout=full)
 
-    assert (1, True) == (ran.code, "could not be written" in ran.err)
+    assert (1, True) == (ran.code, "stdout takes no more: No space" in ran.err)
 
 
 def test_a_reader_that_does_not_read_can_be_left(tmp_path: Path) -> None:

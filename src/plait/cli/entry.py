@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import click
 
 from plait.cli import streams
-from plait.cli.escapes import visible
 from plait.cli.exits import Exit, exit_of_error
+from plait.cli.words import complaint
 from plait.core.errors import PlaitError
 
 
@@ -27,7 +27,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return streams.finish(Exit.INTERRUPTED)
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            _complain(f"cannot go on: {error.strerror or error}", "")
+            sys.stderr.write(complaint(f"cannot go on: {error.strerror or error}", ""))
         return streams.finish(Exit.FAILED)
 
 
@@ -54,7 +54,7 @@ def report_error(error: PlaitError, wants_json: bool) -> int:
         from plait.cli.outcome import failed
 
         print(json.dumps(failed(error)))
-    _complain(error.message, error.hint)
+    sys.stderr.write(complaint(error.message, error.hint))
     return code
 
 
@@ -68,11 +68,5 @@ def _refuse(error: click.ClickException, wants_json: bool) -> int:
         from plait.cli.outcome import failed_usage
 
         print(json.dumps(failed_usage(sentence, hint)))
-    _complain(sentence, hint)
+    sys.stderr.write(complaint(sentence, hint))
     return Exit.USAGE
-
-
-def _complain(sentence: str, hint: str) -> None:
-    print(f"plait: {visible(sentence)}", file=sys.stderr)
-    if hint:
-        print(f"  {visible(hint)}", file=sys.stderr)

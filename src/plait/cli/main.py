@@ -11,9 +11,14 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         sys.exit(_version())
+    import signal
+
     from plait.cli.entry import run_command_line
 
-    sys.exit(run_command_line(arguments))
+    code = run_command_line(arguments)
+    # The exit code stands; a Ctrl-C while the interpreter takes itself apart would only draw a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _version() -> int:

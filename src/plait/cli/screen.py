@@ -19,8 +19,8 @@ from plait.cli.exits import Exit
 from plait.cli.outcome import Outcome
 from plait.cli.outlet import Outlet
 from plait.cli.views import JsonLines, Live, PlainLines, Silence, View
+from plait.cli.words import complaint
 from plait.core.cancel import Cancel
-from plait.core.errors import PlaitError
 
 Form = Literal["text", "json", "lines"]
 
@@ -78,7 +78,7 @@ class Screen:
             self._complain_of_output(self._out.error)
             return Exit.FAILED if code in (Exit.COMPLETED, Exit.INTERRUPTED) else code
         if outcome.problem is not None:
-            self._complain(outcome.problem)
+            self._talk.write(complaint(outcome.problem.message, outcome.problem.hint))
         elif outcome.status == "interrupted":
             self._talk.write("plait: interrupted\n")
         if outcome.steps and self._form != "lines" and not self._quiet and not self._is_live:
@@ -103,11 +103,6 @@ class Screen:
         elif outcome.reply:
             self._out.write(f"{visible(outcome.reply)}\n")
 
-    def _complain(self, error: PlaitError) -> None:
-        self._talk.write(f"plait: {visible(error.message)}\n")
-        for line in visible(error.hint).splitlines():
-            self._talk.write(f"  {line}\n")
-
     def _complain_of_output(self, error: OSError) -> None:
         if not isinstance(error, BrokenPipeError):
-            self._talk.write(f"plait: the answer could not be written to stdout: {error.strerror or error}\n")
+            self._talk.write(complaint(f"stdout takes no more: {error.strerror or error}", "see where it goes"))

@@ -24,8 +24,9 @@ _HARD_EXIT_AT: Final = 3
 class Signals:
     """Gives `cancel` at the first signal, for as long as the `with` block lasts.
 
-    The second signal changes nothing: the turn is already closing. A signal that was ignored when the process
-    started (nohup, a background job) stays ignored.
+    The second signal changes nothing: the turn is already closing. After a stop signals are ignored, because the
+    process has nothing left to do but to end with its exit code. A signal that was ignored when the process started
+    (nohup, a background job) stays ignored.
     """
 
     def __init__(self, cancel: Cancel) -> None:
@@ -55,7 +56,7 @@ class Signals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler if self.first is None else signal.SIG_IGN)
         signal.set_wakeup_fd(self._wakeup_before)
         os.close(self._writer)
         self._thread.join()

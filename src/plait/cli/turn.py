@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plait.cli.approving import RunApprover
 from plait.cli.outcome import Outcome
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plait.cli.running import RunOptions
     from plait.cli.screen import Screen
     from plait.core.cancel import Cancel
-    from plait.events.named import NamedEvent
+    from plait.events.named import EventCallback, NamedEvent
     from plait.kernel.ports import Model
     from plait.models.openai_client import OpenAI
     from plait.session.session import Session
@@ -53,7 +53,6 @@ def carry_out(work: Work) -> Outcome:
         PlaitError: the spec, the endpoint or a picture cannot be used.
     """
     spec = _spec(work)
-    client = create_client(spec)
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
         cancel=work.cancel,
@@ -62,20 +61,19 @@ def carry_out(work: Work) -> Outcome:
         says_yes=work.options.yes,
         before_asking=work.screen.settle,
     )
-    session = init_session(
-        spec,
-        approver=approver,
-        on_event=_shown_by(work.screen),
-        limits=Limits(max_steps=work.options.max_steps),
-        retry=Retry(attempts_max=work.options.retries + 1),
-        outside="read_outside" if work.options.yes or person else "cli",
-        non_interactive=person is None,
-    )
-    try:
+    with (
+        create_client(spec) as client,
+        init_session(
+            spec,
+            approver=approver,
+            on_event=_shown_by(work.screen),
+            limits=Limits(max_steps=work.options.max_steps),
+            retry=Retry(attempts_max=work.options.retries + 1),
+            outside="read_outside" if work.options.yes or person else "cli",
+            non_interactive=person is None,
+        ) as session,
+    ):
         return _turn(work, session, client, approver)
-    finally:
-        session.close()
-        client.close()
 
 
 def _turn(work: Work, session: Session, client: OpenAI, approver: RunApprover) -> Outcome:
@@ -120,7 +118,7 @@ def _nothing() -> None:
     """Stand for the function of a tool of which only the description is wanted."""
 
 
-def _shown_by(screen: Screen) -> Any:
+def _shown_by(screen: Screen) -> EventCallback:
     def show(_name: str, event: NamedEvent) -> None:
         screen.view.show(event)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plait.cli.escapes import one_line
+from plait.cli.escapes import one_line, visible
 from plait.events import named
 
 _TELLING: Final = ("command", "pattern", "path", "question", "query", "input")
@@ -52,6 +52,12 @@ def notice_words(event: named.NamedEvent) -> str | None:
             return f"{event.compacted_turns} messages were replaced by a summary"
         case _:
             return None
+
+
+def complaint(sentence: str, advice: str) -> str:
+    """Return what went wrong and what to do about it, as lines for stderr."""
+    lines = [f"plait: {visible(sentence)}", *(f"  {line}" for line in visible(advice).splitlines())]
+    return "\n".join(lines) + "\n"
 
 
 def _last_words(lines: list[str]) -> str:

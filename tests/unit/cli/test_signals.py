@@ -6,11 +6,21 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from plait.cli.signals import Signals
 from plait.core.cancel import Cancel
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """Put the handlers of this process back, whatever a test leaves."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -20,13 +30,13 @@ from plait.core.cancel import Cancel
 def test_a_signal_gives_the_stop_signal(number: signal.Signals, reason: str, code: int) -> None:
     """The reason tells a user's Ctrl-C from the rest; the exit code is 128 and the signal."""
     cancel = Cancel()
-    before = signal.getsignal(number)
 
     with Signals(cancel) as signals:
         os.kill(os.getpid(), number)
         assert cancel.wait(5)
         assert (reason, code) == (cancel.reason, signals.exit_code)
-    assert before is signal.getsignal(number)
+
+    os.kill(os.getpid(), number)  # ignored from here on: the process is about to end
 
 
 def test_a_second_signal_changes_nothing() -> None:
@@ -42,13 +52,15 @@ def test_a_second_signal_changes_nothing() -> None:
 
 
 def test_no_signal_is_no_exit_code() -> None:
-    """A run that nobody stops has none, and its thread ends with it."""
+    """A run that nobody stops has none, and the handlers are back."""
     cancel = Cancel()
+    before = signal.getsignal(signal.SIGTERM)
 
     with Signals(cancel) as signals:
         pass
 
     assert (None, None) == (cancel.reason, signals.exit_code)
+    assert before is signal.getsignal(signal.SIGTERM)
 
 
 def test_an_ignored_signal_stays_ignored_and_the_third_ends_the_process() -> None:

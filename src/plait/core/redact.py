@@ -26,15 +26,19 @@ _TOKENS: Final = re.compile(
     r"|AIza[\w-]{35}"
     r"|hf_[A-Za-z0-9]{30,}"
     r"|[sr]k_live_[A-Za-z0-9]{20,}"
-    r"|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}"
+    r"|(?<![\w-])eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]{10,}"
     r")"
 )
+# Whatever stands before a label belongs to it, but is not looked at: a pattern that tries every beginning of a long
+# line takes minutes for it.
 _LABELLED: Final = re.compile(
-    r"(?i)(?P<label>\b(?:[a-z0-9]+[_-])*(?:api[_ -]?key|secret(?:[_ -]access[_ -]key)?|token|password|passwd|pwd"
-    r"|access[_ -]?key)[\"']?\s*[:=]\s*[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})"
+    r"(?i)(?P<label>(?:api[_ -]?key|access[_ -]?key|private[_ -]?key|secret[_ -]?key|secret|token|password|passwd|pwd)"
+    r"[\"']?\s*+[:=]\s*+[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})"
 )
-_HEADER: Final = re.compile(r"(?i)(?P<label>\bauthorization:\s*(?:bearer\s+|basic\s+)?)(?P<value>[^\s\"']{16,})")
-_URL_LOGIN: Final = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)(?P<value>[^\s@/]+)(?=@)")
+_HEADER: Final = re.compile(
+    r"(?i)(?P<label>\bauthorization[\"']?\s*+[:=]\s*+[\"']?(?:bearer\s++|basic\s++)?)(?P<value>[^\s\"']{16,})"
+)
+_URL_LOGIN: Final = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]{0,20}+://[^\s:/@]*+:)(?P<value>[^\s@/]++)(?=@)")
 _PATTERNS: Final[Sequence[re.Pattern[str]]] = (_KEY_BLOCK, _TOKENS, _LABELLED, _HEADER, _URL_LOGIN)
 
 

@@ -29,10 +29,12 @@ _TOKENS: Final = re.compile(
     r"|(?<![\w-])eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]{10,}"
     r")"
 )
-# Whatever stands before a label belongs to it, but is not looked at: a pattern that tries every beginning of a long
-# line takes minutes for it.
+# A label begins a word, or a part of one (`MY_API_KEY`, `clientSecret`). What stands before it is only glanced at: a
+# pattern that tries every beginning of a long line takes minutes for it.
 _LABELLED: Final = re.compile(
-    r"(?i)(?P<label>(?:api[_ -]?key|access[_ -]?key|private[_ -]?key|secret[_ -]?key|secret|token|password|passwd|pwd)"
+    r"(?P<label>(?:(?<![A-Za-z0-9])"
+    r"(?i:api[_ -]?key|access[_ -]?key|private[_ -]?key|secret[_ -]?key|secret|token|password|passwd|pwd)"
+    r"|(?<=[a-z0-9])(?:ApiKey|AccessKey|PrivateKey|SecretKey|Secret|Token|Password))"
     r"[\"']?\s*+[:=]\s*+[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})"
 )
 _HEADER: Final = re.compile(

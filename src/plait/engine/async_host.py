@@ -160,7 +160,7 @@ class AsyncHost(BaseHost):
         finishing = self._policy.finishing
         thread = self._threads.arun(lambda: tool.fn(**keywords(tool, call, cancel, finishing)))
         try:
-            value = await _from_thread(thread, cancel, tool.timeout_s)
+            value = await self._from_thread(thread, cancel, tool.timeout_s)
             if inspect.isawaitable(value):
                 value = await value
         except _GivenUp:
@@ -171,32 +171,30 @@ class AsyncHost(BaseHost):
             return failure_of(call, error, finishing)
         return result_of(call, value, finishing)
 
+    async def _from_thread(self, thread: asyncio.Future[object], cancel: Cancel, timeout_s: float | None) -> object:
+        """Return what a thread brings. A deadline or a cancellation tells it to stop, and waits a moment for its result.
+
+        With the result in hand a cancellation is not raised here: the driver sees it in the task's own count.
+        """
+        try:
+            await asyncio.wait((thread,), timeout=timeout_s)
+            if not thread.done():
+                cancel.cancel("timeout")
+                await asyncio.wait((thread,), timeout=GRACE_S)
+            if not thread.done():
+                raise _GivenUp
+            return thread.result()
+        except asyncio.CancelledError:
+            cancel.cancel(self.cancel.reason or "interrupted")
+            await asyncio.wait((thread,), timeout=GRACE_S)
+            if not thread.done():
+                raise
+            return thread.result()
+
+    def _cancellations() -> int:
+        task = asyncio.current_task()
+        return 0 if task is None else task.cancelling()
+
 
 class _GivenUp(Exception):
     """A thread was told to stop at its deadline and went on."""
-
-
-async def _from_thread(thread: asyncio.Future[object], cancel: Cancel, timeout_s: float | None) -> object:
-    """Return what a thread brings. A deadline or a cancellation tells it to stop, and waits a moment for its result.
-
-    With the result in hand a cancellation is not raised here: the driver sees it in the task's own count.
-    """
-    try:
-        await asyncio.wait((thread,), timeout=timeout_s)
-        if not thread.done():
-            cancel.cancel("timeout")
-            await asyncio.wait((thread,), timeout=GRACE_S)
-        if not thread.done():
-            raise _GivenUp
-        return thread.result()
-    except asyncio.CancelledError:
-        cancel.cancel("interrupted")
-        await asyncio.wait((thread,), timeout=GRACE_S)
-        if not thread.done():
-            raise
-        return thread.result()
-
-
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()

@@ -191,10 +191,11 @@ class AsyncHost(BaseHost):
                 raise
             return thread.result()
 
-    def _cancellations() -> int:
-        task = asyncio.current_task()
-        return 0 if task is None else task.cancelling()
-
 
 class _GivenUp(Exception):
     """A thread was told to stop at its deadline and went on."""
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

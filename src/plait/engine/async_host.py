@@ -172,7 +172,7 @@ class AsyncHost(BaseHost):
         return result_of(call, value, finishing)
 
     async def _from_thread(self, thread: asyncio.Future[object], cancel: Cancel, timeout_s: float | None) -> object:
-        """Return what a thread brings. A deadline or a cancellation tells it to stop, and waits a moment for its result.
+        """Return what a thread brings; a deadline or a cancellation tells it to stop and waits a moment for it.
 
         With the result in hand a cancellation is not raised here: the driver sees it in the task's own count.
         """

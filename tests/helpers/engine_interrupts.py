@@ -25,7 +25,6 @@ from tests.helpers.conversations import TASK
 from tests.helpers.hosts import NotedLog
 from tests.helpers.worlds import assert_same_state
 
-
 _FIRST = threading.Lock()
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plait.testing import Call, Say, ScriptServer
+from plait.testing import Call, Request, Say, ScriptServer
 from plait.testing.faults import Stall
 from tests.e2e.command import end_of, environment, is_alive, plait, start, wait_until
 
@@ -117,3 +119,29 @@ def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(
     assert (0, "I could not.\n") == (ran.returncode, ran.stdout)
     assert "Traceback" not in ran.stderr
     assert "ermission" in ran.stderr
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(4))
+def test_a_signal_at_any_moment_leaves_a_whole_result(seed: int, tmp_path: Path) -> None:
+    """From the first request on, Ctrl-C once or twice ends a run with its result told and its exit code right."""
+
+    def script(request: Request) -> Say:
+        return (
+            Say("Done.") if request.turns > 5 else Say("Again.", calls=[Call("exec_shell", {"command": "sleep 0.03"})])
+        )
+
+    chance = random.Random(seed)
+    with ScriptServer(script) as server:
+        for number in range(25):
+            asked = len(server.requests)
+            process = start("run", "x", "--endpoint", server.url, "-m", "any", "--yes", "--json", cwd=tmp_path)
+            server.wait_for_requests(asked + 1)
+            time.sleep(chance.random() * 0.6)
+            for _ in range(chance.choice((1, 2))):
+                process.send_signal(signal.SIGINT)
+                time.sleep(chance.random() * 0.02)
+            ran = end_of(process)
+
+            expected = {"completed": 0, "interrupted": 130}
+            assert expected[ran.json["status"]] == ran.code, (seed, number, ran)

@@ -1,8 +1,9 @@
 """The entry point: answers `--version` at once and leaves everything else to modules that cost more to load.
 
-Floor: 7. Owns: the process's arguments and its exit; never: a command.
+Floor: 7. Owns: the process's arguments and its exit, Ctrl-C before and after the work; never: a command.
 """
 
+import os
 import sys
 
 
@@ -13,12 +14,20 @@ def main() -> None:
         sys.exit(_version())
     import signal
 
+    # While plait loads there is nothing to close, and a KeyboardInterrupt would only draw a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
     from plait.cli.entry import run_command_line
 
     code = run_command_line(arguments)
-    # The exit code stands; a Ctrl-C while the interpreter takes itself apart would only draw a traceback.
+    # The exit code stands from here on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _leave(number: int, _frame: object) -> None:
+    """End the process on the spot, as interrupted."""
+    os._exit(128 + number)
 
 
 def _version() -> int:

@@ -17,7 +17,7 @@ from plait.store import disk
 from plait.store.opening import load_journal
 from tests.helpers.campaigns import Campaign
 from tests.helpers.faulty_os import FaultyOs
-from tests.helpers.journals import FACTS, WRITES, append, facts_of, journal_of, opened
+from tests.helpers.journals import FACTS, WRITES, append, journal_of, opened
 
 ERRORS: Sequence[int | str] = (
     errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE, errno.EFBIG, "short",
@@ -79,12 +79,12 @@ def test_any_operation_may_fail_in_any_way(tmp_path: Path, campaign: Campaign, m
 def assert_goes_on(folder: Path, acknowledged: Sequence[Fact]) -> None:
     """Assert that a session resumes on a disk that is well again, with all that was acknowledged, to the same end."""
     again = opened(folder)
-    there = facts_of(again.journal.entries)
+    there = load_journal(again.log.path).facts
     assert [*FACTS][: len(there)] == there
     assert len(acknowledged) <= len(there)
     append(again.log, [tuple(FACTS[len(there) :])])
     again.log.close()
-    assert [*FACTS] == facts_of(load_journal(again.log.path).entries)
+    assert [*FACTS] == load_journal(again.log.path).facts
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
@@ -102,7 +102,7 @@ def test_a_failed_sync_ends_the_writer_for_good(tmp_path: Path, monkeypatch: pyt
             attempt()
     log.close()
     assert safe == log.path.read_bytes()
-    assert [*FACTS][: sum(map(len, WRITES[:2]))] == facts_of(load_journal(log.path).entries)
+    assert [*FACTS][: sum(map(len, WRITES[:2]))] == load_journal(log.path).facts
 
 
 def test_a_lock_that_cannot_be_had_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

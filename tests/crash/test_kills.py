@@ -97,15 +97,15 @@ def is_torn(victims: Victims, folder: Path, kill_at: int) -> bool:
 
 def assert_whole(folder: Path) -> None:
     """Assert that what was acknowledged is in the journal, no effect happened twice, and the turn came to its end."""
-    journal = load_journal(folder / "session" / "journal.jsonl")
-    state = fold([entry.fact for entry in journal.entries])
-    recovered = {entry.seq: str(digest(entry)) for entry in journal.entries}
+    entries = load_journal(folder / "session" / "journal.jsonl").entries
+    state = fold([entry.fact for entry in entries])
+    recovered = {entry.seq: str(digest(entry)) for entry in entries}
     acks = [line.split() for line in (folder / "acks").read_text().splitlines()]
     for seq, what in acks:
         assert what in ("returned", recovered.get(int(seq))), f"fact {seq} was acknowledged and is gone or another one"
     effects = Counter((folder / "effects").read_text().split()) if (folder / "effects").exists() else Counter[str]()
     assert set(effects.values()) <= {1}, f"effects {effects}"
-    ends = [entry.fact.result for entry in journal.entries if isinstance(entry.fact, ToolEnd)]
+    ends = [entry.fact.result for entry in entries if isinstance(entry.fact, ToolEnd)]
     told = {result.call_id: result for result in ends}
     assert {"a1", "a2", "b1", "b2"} == set(told)
     for call_id, at in (("a2", "2"), ("b1", "3")):

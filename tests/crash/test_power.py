@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from plait.core.facts import Entry, Fact, Observation, ToolEnd, TurnStart
-from plait.core.messages import ToolResult
+from plait.core.facts import Entry, Fact, Observation, TurnStart
+from plait.store.opening import load_journal
 from plait.store.records import Chain, encode_header, is_unborn, read_journal
 from tests.helpers.campaigns import Campaign
-from tests.helpers.journals import append, facts_of, opened
+from tests.helpers.journals import NOTE, append, opened
 
 SECTOR_BYTES = 512
 HOLES = ("zeros", "noise", "cut")
 
 BEFORE: tuple[Fact, ...] = (TurnStart(), *(Observation("note", {"before": "x" * (70 * n)}) for n in range(6)))
 LATEST: tuple[Fact, ...] = (
-    ToolEnd(ToolResult("c1", "y" * 700)),
+    Observation("note", {"large": "y" * 700}),
     *(Observation("note", {"n": n, "text": "z" * 40 * n}) for n in range(12)),
 )
 
@@ -63,10 +63,10 @@ def test_every_state_after_a_power_cut_opens(campaign: Campaign) -> None:
         safe, write = journal(before)
         facts = [*BEFORE[:before], *LATEST]
         for state in after_power_cuts(safe, write, dice):
-            read = read_journal(state, "", len(safe))
-            assert facts[: read.seq] == facts_of(read.entries)
-            assert read.seq >= before
-            assert read.seq == len(facts) or read.torn is not None or read.end == len(state)
+            found = read_journal(state, "", len(safe))
+            assert facts[: found.seq] == found.facts
+            assert found.seq >= before
+            assert found.seq == len(facts) or found.torn is not None or found.end == len(state)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -80,12 +80,12 @@ def test_a_journal_goes_on_after_a_power_cut(tmp_path: Path, campaign: Campaign)
         for left_over in tmp_path.iterdir():
             left_over.unlink()
         path.write_bytes(state)
-        first = opened(tmp_path)
-        append(first.log, [(TurnStart(),)])
-        first.log.close()
-        second = opened(tmp_path)
-        assert [*facts_of(first.journal.entries), TurnStart()] == facts_of(second.journal.entries)
-        second.log.close()
+        log = opened(tmp_path).log
+        there = load_journal(path).facts
+        append(log, [(NOTE,)])
+        log.close()
+        opened(tmp_path).log.close()
+        assert [*there, NOTE] == load_journal(path).facts
 
 
 def test_every_state_after_a_power_cut_at_birth_opens(tmp_path: Path) -> None:

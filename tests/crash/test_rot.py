@@ -12,7 +12,7 @@ from plait.core.errors import JournalCorrupt, JournalError
 from plait.core.facts import Observation
 from plait.store.records import read_journal
 from tests.helpers.campaigns import Campaign
-from tests.helpers.journals import FACTS, WRITES, facts_of, journal_of
+from tests.helpers.journals import FACTS, WRITES, journal_of
 
 SECTOR_BYTES = 512
 
@@ -53,7 +53,7 @@ def test_a_flipped_bit_in_the_last_write_costs_no_more_than_that_write(whole: by
         damaged[bit // 8] ^= 1 << bit % 8
         journal = read_journal(bytes(damaged))
         assert journal.torn is not None
-        assert [*FACTS][: journal.seq] == facts_of(journal.entries)
+        assert [*FACTS][: journal.seq] == journal.facts
         assert journal.seq >= len(FACTS) - len(WRITES[-1])
 
 

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from plait.core.facts import TurnEnd, TurnStart
 from plait.store.opening import load_journal
 from tests.helpers.campaigns import Campaign
-from tests.helpers.journals import FACTS, WRITES, append, facts_of, journal_of, opened
+from tests.helpers.journals import NOTE, append, journal_of, many, opened
 
 TURNS = 3
+WRITES = many(TURNS)
+FACTS = [fact for write in WRITES for fact in write]
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 def test_a_journal_cut_at_any_byte_goes_on(tmp_path: Path, campaign: Campaign) -> None:
     """After a cut at any byte every whole line is there, a fact is added, and both are there in the end."""
-    whole = journal_of(tmp_path / "whole", [write for _ in range(TURNS) for write in WRITES]).read_bytes()
+    whole = journal_of(tmp_path / "whole", WRITES).read_bytes()
     folder = tmp_path / "cut"
     folder.mkdir()
     path = folder / "journal.jsonl"
@@ -31,7 +32,7 @@ def test_a_journal_cut_at_any_byte_goes_on(tmp_path: Path, campaign: Campaign) -
 
 def test_a_journal_cut_around_any_line_end_goes_on(tmp_path: Path, campaign: Campaign) -> None:
     """The same around every line's end, where a line is whole, or nearly, or has lost its newline."""
-    whole = journal_of(tmp_path / "whole").read_bytes()
+    whole = journal_of(tmp_path / "whole", WRITES).read_bytes()
     ends = [offset for offset, byte in enumerate(whole) if byte == ord("\n")]
     folder = tmp_path / "cut"
     for size in campaign.each([end + near for end in ends for near in (-1, 0, 1, 2)], fast=1_000):
@@ -44,13 +45,13 @@ def test_a_journal_cut_around_any_line_end_goes_on(tmp_path: Path, campaign: Cam
 
 def assert_goes_on(folder: Path, lines: int) -> None:
     """Assert that a journal holds so many facts, takes another one, and holds that one too."""
-    expected = [*FACTS * TURNS][:lines]
+    expected = FACTS[:lines]
     first = opened(folder)
-    assert expected == facts_of(first.journal.entries)
-    append(first.log, [(TurnStart(),)])
+    assert expected == load_journal(first.log.path).facts
+    append(first.log, [(NOTE,)])
     first.log.close()
     second = opened(folder)
-    append(second.log, [(TurnEnd("completed"),)])
+    append(second.log, [(NOTE,)])
     second.log.close()
 
-    assert [*expected, TurnStart(), TurnEnd("completed")] == facts_of(load_journal(second.log.path).entries)
+    assert [*expected, NOTE, NOTE] == load_journal(second.log.path).facts

@@ -24,6 +24,7 @@ from plait.core.facts import (
 )
 from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
 from plait.core.usage import Usage
+from plait.kernel.state import State
 from plait.store.jsonl import JsonlLog
 from plait.store.opening import Opened, open_journal
 
@@ -90,6 +91,25 @@ def journal_of(folder: Path, writes: Sequence[tuple[Fact, ...]] = WRITES) -> Pat
     append(log, writes)
     log.close()
     return log.path
+
+
+NOTE = Observation("note", {"text": "and on it goes"})
+"""A fact that fits anywhere."""
+
+
+def many(times: int) -> list[tuple[Fact, ...]]:
+    """Return the writes of a conversation that does all of this several times over."""
+    state, writes = State(), []
+    for facts in [*WRITES] * times:
+        written = []
+        for fact in facts:
+            if isinstance(fact, RoundClosed):
+                assert state.round is not None
+                fact = RoundClosed(state.round.of)
+            state.apply(fact)
+            written.append(fact)
+        writes.append(tuple(written))
+    return writes
 
 
 def facts_of(entries: Sequence[Entry]) -> list[Fact]:

@@ -30,7 +30,6 @@ from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Setup
 from plait.kernel.rules import Rules
-from plait.kernel.state import fold
 from plait.kernel.tools import Tool, ToolTable
 from plait.store import disk
 from plait.store.opening import open_journal
@@ -112,7 +111,7 @@ class Life:
         """Open the session, go on with it to its end, and return how many points were passed."""
         watch_disk(self._points)
         opened = open_journal(self._folder / "session", "s1", lambda: time.time_ns() // 1_000_000)
-        state = fold([entry.fact for entry in opened.journal.entries])
+        state = opened.state
         syncer = Syncer()
         table = ToolTable(self._tools(), compile=compile_schema)
         conversation = Conversation(

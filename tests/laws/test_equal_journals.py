@@ -26,11 +26,11 @@ from plait.kernel.rules import Rules
 from plait.kernel.scripted import play
 from plait.kernel.state import State, fold
 from plait.kernel.tools import Tool, ToolTable
-from plait.store.opening import load_entries
-from plait.store.records import Chain, encode_header
+from plait.store.opening import load_journal
+from plait.store.records import Chain, encode_header, read_journal
 from plait.store.syncer import AsyncJsonlLog, Syncer
 from plait.testing import Call, Say, ScriptedModel
-from tests.helpers.journals import facts_of, opened, read, ticking
+from tests.helpers.journals import facts_of, opened, ticking
 from tests.helpers.programs import Program, ProgramWorld, programs
 from tests.helpers.worlds import TASK, assert_same_state
 
@@ -80,7 +80,7 @@ def with_sync_driver(folder: Path) -> list[Fact]:
     log = opened(folder).log
     conversation(log=log, alog=log).turn((TASK,))
     log.close()
-    return facts_of(load_entries(log.path))
+    return load_journal(log.path).facts
 
 
 def with_async_driver(folder: Path) -> list[Fact]:
@@ -89,7 +89,7 @@ def with_async_driver(folder: Path) -> list[Fact]:
     asyncio.run(conversation(log=log, alog=AsyncJsonlLog(log, syncer)).aturn((TASK,)))
     syncer.close()
     log.close()
-    return facts_of(load_entries(log.path))
+    return load_journal(log.path).facts
 
 
 def with_scripted_driver(facts: Sequence[Fact]) -> list[Fact]:
@@ -156,10 +156,10 @@ def test_a_journal_folds_to_what_memory_held(program: Program) -> None:
     world.to_the_end(TASK)
     header, crc = encode_header("s1", {})
     entries = [Entry(seq, 1, "", fact) for seq, fact in enumerate(world.facts, 1)]
-    _, told = read(header + Chain(crc).write(entries))
+    journal = read_journal(header + Chain(crc).write(entries))
 
-    assert world.facts == facts_of(told)
-    assert_same_state(world.state, fold(facts_of(told)))
+    assert world.facts == journal.facts
+    assert_same_state(world.state, fold(journal.facts))
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\udc00\ud800", "é", "\u2028", "x" * 100_000])
@@ -169,4 +169,4 @@ def test_what_users_type_is_kept(tmp_path: Path, text: str) -> None:
     log.append((MessageAdded(user(text)),))
     log.close()
 
-    assert [MessageAdded(user(text))] == facts_of(load_entries(log.path))
+    assert [MessageAdded(user(text))] == load_journal(log.path).facts

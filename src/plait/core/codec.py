@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeVar
 
+from plait.core.codec_quick import QUICK, ROLES, STOPS, usual_stop
 from plait.core.facts import (
     Asked,
     Decided,
@@ -36,8 +37,6 @@ from plait.core.messages import (
     Part,
     Reasoning,
     ResultStatus,
-    Role,
-    StopReason,
     Text,
     ToolCall,
     ToolResult,
@@ -48,15 +47,6 @@ T = TypeVar("T")
 
 Json = dict[str, object]
 
-ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "tool": "tool", "summary": "summary"}
-STOPS: Final[Mapping[str, StopReason]] = {
-    "end_turn": "end_turn",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "pause": "pause",
-}
 STATUSES: Final[Mapping[str, ResultStatus]] = {
     "ok": "ok",
     "error": "error",
@@ -80,6 +70,11 @@ def encode_fact(fact: Fact) -> tuple[str, Json]:
 
 def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
     """Return the fact; raise `FactInvalid` for anything that `encode_fact` would not have written."""
+    if type(name) is not str:
+        raise FactInvalid(f"{name!r} is no type of a fact")
+    quick = QUICK.get(name)
+    if quick is not None and type(data) is dict and (fact := quick(data)) is not None:
+        return fact
     read = _READERS.get(name)
     if read is None and not is_observation(name):
         raise FactInvalid(f"unknown fact type {name!r}: written by a newer plait, or not a journal of plait's")
@@ -115,6 +110,9 @@ class _Reader:
             raise FactInvalid(f"{what}: an object is wanted, not {type(data).__name__}")
         self._what = what
         self._data = dict(data)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._data
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self._take(name, default)
@@ -335,17 +333,18 @@ def _write_message(fact: MessageAdded) -> Json:
     data = encode_message(fact.message)
     if fact.usage is not None:
         data["usage"] = encode_usage(fact.usage)
-    if fact.stop is not None:
+    if fact.stop != usual_stop(fact.message):
         data["stop"] = fact.stop
     return data
 
 
 def _read_message(reader: _Reader) -> MessageAdded:
-    usage, stop_name = _maybe_usage(reader), reader.text_or_none("stop")
+    usage, is_usual, stop_name = _maybe_usage(reader), "stop" not in reader, reader.text_or_none("stop")
     stop = None if stop_name is None else STOPS.get(stop_name)
     if stop_name is not None and stop is None:
         raise reader.fail("stop", "one of " + ", ".join(STOPS))
-    return MessageAdded(_message(reader), usage, stop)
+    message = _message(reader)
+    return MessageAdded(message, usage, usual_stop(message) if is_usual else stop)
 
 
 def _write_reset(fact: Reset) -> Json:

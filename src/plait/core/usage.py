@@ -49,9 +49,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Add field by field: a missing count makes the sum a lower bound, a missing cost makes it unknown."""
-        if self is Usage.ZERO or self == Usage.ZERO:
+        if self.input == 0 and self == Usage.ZERO:
             return other
-        if other is Usage.ZERO or other == Usage.ZERO:
+        if other.input == 0 and other == Usage.ZERO:
             return self
         cost, currency = _add_cost(self, other)
         return Usage(

@@ -57,12 +57,10 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 def read_all(fd: int) -> bytes:
     """Return everything in an open file."""
-    chunks: list[bytes] = []
-    offset = 0
-    while chunk := os.pread(fd, _CHUNK_BYTES, offset):
-        chunks.append(chunk)
-        offset += len(chunk)
-    return b"".join(chunks)
+    data = os.pread(fd, os.fstat(fd).st_size, 0)
+    while more := os.pread(fd, _CHUNK_BYTES, len(data)):
+        data += more
+    return data
 
 
 def read_file(path: Path) -> bytes:

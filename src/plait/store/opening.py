@@ -9,15 +9,17 @@ durable: what follows may build on it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from plait.core.errors import JournalError, JournalFull, SessionBusy
+from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog
-from plait.store.records import Chain, Journal, Torn, encode_header, is_unborn, read_journal
+from plait.store.records import Chain, Journal, Torn, corrupt, encode_header, is_unborn, offset_of, read_journal
 from plait.store.writer import claim, read_note
 
 
@@ -27,6 +29,8 @@ class Opened:
 
     log: JsonlLog
     journal: Journal
+    state: State
+    """The fold of what it held."""
 
 
 def open_journal(
@@ -90,15 +94,40 @@ def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms
     data = disk.read_all(fd)
     if safe_bytes == 0 and is_unborn(data):
         journal = _begin(fd, path, *birth)
+        state = State()
     else:
-        journal = read_journal(data, str(path), safe_bytes)
+        with _without_collections():
+            journal = read_journal(data, str(path), safe_bytes)
+            state = _folded(journal, data, path)
         if journal.torn is not None:
             _cut(fd, path, data, journal.torn)
         # Its last writer may have died between a write, or the file's making, and the sync.
         disk.sync_file(fd)
         disk.sync_folder(path.parent)
-    chain = Chain(journal.crc, journal.seq, journal.run_id)
-    return Opened(JsonlLog(path, fd, chain, end=journal.end, now_ms=now_ms), journal)
+    return Opened(JsonlLog(path, fd, journal.chain, end=journal.end, now_ms=now_ms), journal, state)
+
+
+def _folded(journal: Journal, data: bytes, path: Path) -> State:
+    """Fold a journal; one whose facts do not fit each other is as damaged as any."""
+    state = State()
+    for seq, fact in enumerate(journal.facts, 1):
+        try:
+            state.apply(fact)
+        except FoldError as error:
+            raise corrupt(seq, offset_of(data, seq), str(path), str(error)) from error
+    return state
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Spare the garbage collector the search for cycles among thousands of new facts, which have none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _begin(fd: int, path: Path, conversation: str, header: Mapping[str, object]) -> Journal:
@@ -108,7 +137,7 @@ def _begin(fd: int, path: Path, conversation: str, header: Mapping[str, object])
     disk.sync_file(fd)
     disk.sync_folder(path.parent)
     disk.sync_folder(path.parent.parent)
-    return Journal(conversation, header, end=len(line), crc=crc)
+    return Journal(conversation, header, Chain(crc), len(line))
 
 
 def _cut(fd: int, path: Path, data: bytes, torn: Torn) -> None:

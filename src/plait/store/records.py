@@ -33,14 +33,19 @@ import orjson
 
 from plait.core.codec import decode_fact, encode_fact
 from plait.core.errors import JournalCorrupt, JournalVersion
-from plait.core.facts import Entry
+from plait.core.facts import Entry, Fact
 from plait.core.strict_json import plain, text_of
 
 VERSION: Final = 1
 _BIRTH: Final = b'{"seq":0,"type":"journal","v":'
-_SEAL_BYTES: Final = len(b',"crc":"00000000"}')
+_BIRTH_BYTES_MAX: Final = 1 << 20
+_SEAL: Final = b',"crc":"%08x"}'
+_SEAL_BYTES: Final = len(_SEAL % 0)
 _EXACT: Final = b',"exact":true'
-_ENVELOPE: Final = frozenset({"at", "seq", "type", "run_id", "data", "exact", "crc"})
+_EXACT_AT: Final = slice(-_SEAL_BYTES - len(_EXACT), -_SEAL_BYTES)
+_ENVELOPE: Final = ("at", "seq", "type", "run_id", "data", "exact", "crc")
+_CHUNK_LINES: Final = 256
+"""So many lines are checked, and then understood: the processor likes to do one thing at a time."""
 _FIELD_DEPTH: Final = 5
 """A record's data, its messages, their parts, their own fields: deeper, values are somebody else's."""
 _NOTHING: Final[Mapping[str, object]] = {}
@@ -59,28 +64,12 @@ class Torn:
 
 
 @dataclass(slots=True)
-class Journal:
-    """What a journal holds."""
+class Told:
+    """Facts with their places, side by side: what is only folded needs no `Entry`."""
 
-    conversation: str
-    header: Mapping[str, object]
-    """Everything that the first line says."""
-    entries: list[Entry] = field(default_factory=list)
-    end: int = 0
-    """Where the last whole line ends, in bytes."""
-    crc: int = 0
-    """Checksum of the last whole line: where the chain goes on."""
-    torn: Torn | None = None
-
-    @property
-    def seq(self) -> int:
-        """Number of the last entry."""
-        return self.entries[-1].seq if self.entries else 0
-
-    @property
-    def run_id(self) -> str:
-        """The run of the last entry."""
-        return self.entries[-1].run_id if self.entries else ""
+    facts: list[Fact] = field(default_factory=list)
+    times_ms: list[int] = field(default_factory=list)
+    run_ids: list[str] = field(default_factory=list)
 
 
 class Chain:
@@ -111,22 +100,92 @@ class Chain:
             self.seq, self.at_ms, self.run_id = entry.seq, entry.at_ms, entry.run_id
         return b"".join(lines)
 
-    def read(self, line: bytes) -> Entry:
-        """Return the entry on a line; raise `ValueError` saying what is wrong with it, and stay where it was."""
-        crc = _checked(line, self.crc)
-        record = _load(line)
-        seq = self.seq + 1
-        at_ms, run_id = record.get("at", self.at_ms), record.get("run_id", self.run_id)
-        name, stated = record.get("type"), record.get("seq", seq)
-        if type(stated) is not int or type(at_ms) is not int or type(run_id) is not str or type(name) is not str:
-            raise ValueError("the envelope is not plait's")
-        if stated != seq:
-            raise ValueError(f"the record is number {stated}, and {seq} is wanted")
-        if not record.keys() <= _ENVELOPE:
-            raise ValueError(f"unknown field {min(record.keys() - _ENVELOPE)!r}")
-        fact = decode_fact(name, record.get("data", _NOTHING))
-        self.crc, self.seq, self.at_ms, self.run_id = crc, seq, at_ms, run_id
-        return Entry(seq, at_ms, run_id, fact)
+    def read(self, lines: Sequence[bytes], told: Told) -> str:
+        """Add the facts on lines to `told` as far as they are whole; return what is wrong with the next, or nothing."""
+        damage = ""
+        for start in range(0, len(lines), _CHUNK_LINES):
+            records, damage = _checked(lines[start : start + _CHUNK_LINES], self.crc)
+            damage = self._understand(records, told) or damage
+            if damage:
+                break
+        return damage
+
+    def _understand(self, records: Sequence[dict[str, Any]], told: Told) -> str:
+        facts, times_ms, run_ids = told.facts, told.times_ms, told.run_ids
+        at_ms, run_id, before, damage = self.at_ms, self.run_id, len(facts), ""
+        for record in records:
+            try:
+                if len(record) != 3 or "type" not in record or "data" not in record:
+                    at_ms, run_id = _envelope(record, self.seq + len(facts) - before + 1, at_ms, run_id)
+                facts.append(decode_fact(record["type"], record.get("data", _NOTHING)))
+            except ValueError as error:
+                damage = str(error)
+                break
+            times_ms.append(at_ms)
+            run_ids.append(run_id)
+        understood = len(facts) - before
+        if understood:
+            self.crc = int(records[understood - 1]["crc"], 16)
+            self.seq, self.at_ms, self.run_id = self.seq + understood, times_ms[-1], run_ids[-1]
+        return damage
+
+
+def _checked(lines: Sequence[bytes], crc: int) -> tuple[list[dict[str, Any]], str]:
+    """The records on lines as far as their checksums fit, and what is wrong with the next."""
+    records: list[dict[str, Any]] = []
+    for line in lines:
+        crc = zlib.crc32(line[:-_SEAL_BYTES], crc)
+        if line[-_SEAL_BYTES:] != _SEAL % crc:
+            return records, "the checksum does not fit"
+        try:
+            records.append(json.loads(line) if line[_EXACT_AT] == _EXACT else orjson.loads(line))
+        except ValueError as error:
+            return records, str(error)
+    return records, ""
+
+
+def _envelope(record: dict[str, Any], seq: int, at_ms: int, run_id: str) -> tuple[int, str]:
+    """The time and run of record number `seq`; raises `ValueError` for one that is not what `Chain.write` writes."""
+    at_ms, run_id = record.get("at", at_ms), record.get("run_id", run_id)
+    stated, name = record.get("seq", seq), record.get("type")
+    if type(stated) is not int or type(at_ms) is not int or type(run_id) is not str or type(name) is not str:
+        raise ValueError("the envelope is not plait's")
+    if stated != seq:
+        raise ValueError(f"the record is number {stated}, and {seq} is wanted")
+    if len(record) != sum(map(record.__contains__, _ENVELOPE)):
+        raise ValueError(f"unknown field {min(record.keys() - {*_ENVELOPE})!r}")
+    return at_ms, run_id
+
+
+@dataclass(slots=True)
+class Journal:
+    """What a journal holds."""
+
+    conversation: str
+    header: Mapping[str, object]
+    """Everything that the first line says."""
+    chain: Chain
+    """Where its last whole line has come to."""
+    end: int
+    """Where that line ends, in bytes."""
+    torn: Torn | None = None
+    told: Told = field(default_factory=Told)
+
+    @property
+    def seq(self) -> int:
+        """Number of the last fact."""
+        return self.chain.seq
+
+    @property
+    def facts(self) -> list[Fact]:
+        """All facts, in order."""
+        return self.told.facts
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All facts with their places."""
+        told = self.told
+        return list(map(Entry, range(1, self.seq + 1), told.times_ms, told.run_ids, told.facts))
 
 
 def encode_header(conversation: str, more: Mapping[str, object]) -> tuple[bytes, int]:
@@ -136,6 +195,8 @@ def encode_header(conversation: str, more: Mapping[str, object]) -> tuple[bytes,
 
 def is_unborn(data: bytes) -> bool:
     """Say whether this is what a crash may leave of a journal whose first line was never safe."""
+    if len(data) > _BIRTH_BYTES_MAX:
+        return False
     line, newline, rest = data.partition(b"\n")
     if rest.strip(b"\0"):
         return False
@@ -156,33 +217,21 @@ def read_journal(data: bytes, path: str = "", safe_bytes: int = 0) -> Journal:
     if not lines:
         raise _no_journal(data, path)
     journal = _header(lines[0], path)
-    end, chain = journal.end, Chain(journal.crc)
-    reason = "the line has no end" if rest else ""
-    for line in lines[1:]:
-        try:
-            entry = chain.read(line)
-        except ValueError as error:
-            reason = str(error)
-            break
-        journal.entries.append(entry)
-        end += len(line) + 1
-    journal.end, journal.crc = end, chain.crc
-    if reason:
-        _judge_damage(journal, data, Torn(end, len(data) - end, reason), path, safe_bytes)
-    elif end < safe_bytes:
-        raise _corrupt(journal, path, f"it ends there, and {safe_bytes} bytes of it were safe")
+    damage = journal.chain.read(lines[1:], journal.told)
+    journal.end = offset_of(data, journal.seq + 1) if damage else len(data) - len(rest)
+    if damage or rest:
+        _judge_damage(journal, data, damage or "the line has no end", path, safe_bytes)
+    elif journal.end < safe_bytes:
+        raise corrupt(journal.seq + 1, journal.end, path, f"it ends there, and {safe_bytes} bytes of it were safe")
     return journal
 
 
-def _load(line: bytes) -> dict[str, Any]:
-    """The JSON object on a line, as it was written; raises `ValueError`."""
-    try:
-        record = json.loads(line) if line.endswith(_EXACT, 0, -_SEAL_BYTES) else orjson.loads(line)
-    except RecursionError:
-        raise ValueError("the line is nested too deeply") from None
-    if not isinstance(record, dict):
-        raise ValueError("the line holds no object")
-    return record
+def offset_of(data: bytes, seq: int) -> int:
+    """Return where a record begins, or would, in the bytes of a journal."""
+    offset = 0
+    for _ in range(seq):
+        offset = data.index(b"\n", offset) + 1
+    return offset
 
 
 def _dump_exactly(record: Mapping[str, object]) -> bytes:
@@ -208,30 +257,21 @@ def _seal(record: Mapping[str, object], crc: int) -> tuple[bytes, int]:
     except TypeError:
         body = _dump_exactly(record)[:-1] + _EXACT
     crc = zlib.crc32(body, crc)
-    return b'%s,"crc":"%08x"}\n' % (body, crc), crc
-
-
-def _checked(line: bytes, crc: int) -> int:
-    """The checksum of a line; raises `ValueError` where it is not what the line says."""
-    crc = zlib.crc32(line[:-_SEAL_BYTES], crc)
-    if line[-_SEAL_BYTES:] != b',"crc":"%08x"}' % crc:
-        raise ValueError("the checksum does not fit")
-    return crc
+    return b"%s%s\n" % (body, _SEAL % crc), crc
 
 
 def _header(line: bytes, path: str) -> Journal:
     if not line.startswith(_BIRTH):
         raise _no_journal(line, path)
-    try:
-        crc = _checked(line, 0)
-        header: dict[str, object] = _load(line)
-    except ValueError as error:
+    crc = zlib.crc32(line[:-_SEAL_BYTES])
+    if line[-_SEAL_BYTES:] != _SEAL % crc:
         raise JournalCorrupt(
-            f"the first line of the journal {path!r} is damaged: {error}",
+            f"the first line of the journal {path!r} is damaged: the checksum does not fit",
             path=path,
             offset=0,
-            hint="repair it into a new session; this file is left as it is",
-        ) from error
+            hint="salvage what is whole into a new session; this file is left as it is",
+        )
+    header: dict[str, object] = json.loads(line)
     version = header.get("v")
     if not isinstance(version, int) or version > VERSION:
         raise JournalVersion(
@@ -241,7 +281,7 @@ def _header(line: bytes, path: str) -> Journal:
         )
     for name in ("seq", "type", "v", "crc", "exact"):
         header.pop(name, None)
-    return Journal(str(header.pop("conversation", "")), header, end=len(line) + 1, crc=crc)
+    return Journal(str(header.pop("conversation", "")), header, Chain(crc), len(line) + 1)
 
 
 def _no_journal(data: bytes, path: str) -> JournalCorrupt:
@@ -249,11 +289,12 @@ def _no_journal(data: bytes, path: str) -> JournalCorrupt:
     return JournalCorrupt(f"the file {path!r} {what}", path=path, offset=0, hint="restore a copy, or repair it")
 
 
-def _judge_damage(journal: Journal, data: bytes, torn: Torn, path: str, safe_bytes: int) -> None:
+def _judge_damage(journal: Journal, data: bytes, reason: str, path: str, safe_bytes: int) -> None:
     """Call damage a torn tail, or raise: a later write, or the writer's note, says that it was durable."""
-    if torn.offset < safe_bytes or any(seq > journal.seq + 1 for seq in _later_writes(data, torn.offset)):
-        raise _corrupt(journal, path, torn.reason)
-    journal.torn = torn
+    seq, offset = journal.seq + 1, journal.end
+    if offset < safe_bytes or any(later > seq for later in _later_writes(data, offset)):
+        raise corrupt(seq, offset, path, reason)
+    journal.torn = Torn(offset, len(data) - offset, reason)
 
 
 def _later_writes(data: bytes, offset: int) -> Iterator[int]:
@@ -261,12 +302,12 @@ def _later_writes(data: bytes, offset: int) -> Iterator[int]:
     return (int(match[1]) for match in _WRITE.finditer(data, offset))
 
 
-def _corrupt(journal: Journal, path: str, reason: str) -> JournalCorrupt:
-    seq = journal.seq + 1
+def corrupt(seq: int, offset: int, path: str, reason: str) -> JournalCorrupt:
+    """Return the error for a record that is damaged, or says what cannot be."""
     return JournalCorrupt(
-        f"record {seq} of the journal {path!r} is damaged at byte {journal.end}: {reason}",
+        f"record {seq} of the journal {path!r} is damaged at byte {offset}: {reason}",
         path=path,
-        offset=journal.end,
+        offset=offset,
         seq=seq,
         hint="salvage what is whole into a new session; this file is left as it is",
     )

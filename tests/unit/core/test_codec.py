@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.codec import (
+    _READERS,
     FactInvalid,
+    _Reader,
     decode_fact,
     decode_message,
     decode_usage,
@@ -19,6 +21,7 @@ from plait.core.codec import (
     encode_message,
     encode_usage,
 )
+from plait.core.codec_quick import QUICK
 from plait.core.facts import Asked, Fact, MessageAdded, Observation, Reset, ToolEnd, TurnEnd
 from plait.core.messages import Image, Message, Text, ToolResult
 from plait.core.usage import Usage
@@ -27,6 +30,35 @@ from tests.helpers.strategies import facts, json_objects, json_values, messages,
 NAMES = (
     "turn_start message asked decided tool_start tool_end round reset_messages retry_scheduled turn_end note x_own"
 ).split()
+FIELDS = ("role", "parts", "origin", "usage", "stop", "call", "content", "of", "reason", "status")
+_TEXT = {"text": "a"}
+_CALL = {"call": "c", "name": "n", "raw": "{}"}
+NEAR_MISSES: list[tuple[str, dict[str, object]]] = [
+    ("message", {"role": "robot", "parts": [_TEXT]}),
+    ("message", {"role": [], "parts": [_TEXT]}),
+    ("message", {"role": "user", "parts": [_TEXT], "more": 1}),
+    ("message", {"role": "user", "parts": {"0": _TEXT}}),
+    ("message", {"role": "user", "parts": ["a"]}),
+    ("message", {"role": "user", "parts": [{"text": 1}]}),
+    ("message", {"role": "user", "parts": [{"text": "a", "more": 1}]}),
+    ("message", {"role": "user", "parts": [{**_CALL, "raw": {}}]}),
+    ("message", {"role": "user", "parts": [{**_CALL, "more": 1}]}),
+    ("message", {"role": "user", "parts": [_TEXT], "origin": 1}),
+    ("message", {"role": "user", "parts": [_TEXT], "stop": "sometime"}),
+    ("message", {"role": "user", "parts": [_TEXT], "usage": {"input": True}}),
+    ("message", {"role": "user", "parts": [_TEXT], "usage": {"input": 1.0}}),
+    ("message", {"role": "user", "parts": [_TEXT], "usage": {"input": 1, "more": 1}}),
+    ("message", {"role": "user", "parts": [_TEXT], "usage": [1]}),
+    ("tool_start", {"call": 1}),
+    ("tool_start", {"call": "c", "more": 1}),
+    ("tool_end", {"call": "c", "content": None}),
+    ("tool_end", {"call": "c", "text": "a"}),
+    ("round", {"of": True}),
+    ("round", {"of": "1"}),
+    ("turn_start", {"more": 1}),
+    ("turn_end", {"reason": 1}),
+    ("turn_end", {"detail": "x"}),
+]
 
 
 def through_json(value: object) -> object:
@@ -198,3 +230,31 @@ def test_a_reset_keeps_its_messages_whole() -> None:
     fact = Reset(1, 2, (Message("tool", (result,)),), "clear", Usage.ZERO)
 
     assert fact == decode_fact(*encode_fact(fact))
+
+
+@given(facts, st.lists(st.tuples(st.text(max_size=3) | st.sampled_from(FIELDS), json_values), max_size=2), st.data())
+def test_the_quick_readers_read_as_the_general_one(
+    fact: Fact, changes: list[tuple[str, object]], data: st.DataObject
+) -> None:
+    """What a quick reader takes, the general one takes too, and to the same fact; what it leaves, it leaves alone."""
+    name, told = encode_fact(fact)
+    told = through_json(told)
+    assert isinstance(told, dict)
+    name = data.draw(st.sampled_from(sorted(QUICK)) | st.just(name))
+    for field, value in changes:
+        told[field] = value
+    quick = QUICK.get(name, lambda _: None)(told)
+    if quick is not None:
+        reader = _Reader(name, told)
+        assert _READERS[name](reader) == quick
+        reader.done()
+
+
+@pytest.mark.parametrize("told", NEAR_MISSES, ids=str)
+def test_what_is_nearly_a_common_shape_is_left_to_the_general_reader(told: tuple[str, dict[str, object]]) -> None:
+    """True is no number, null no text and a surplus key no message: the quick readers let go of it."""
+    name, data = told
+
+    assert QUICK[name](data) is None
+    with pytest.raises(FactInvalid):
+        decode_fact(name, data)

@@ -15,9 +15,11 @@ import pytest
 
 from plait.core.errors import JournalCorrupt, JournalError, JournalFull, JournalPoisoned, SessionBusy
 from plait.core.facts import Observation, TurnEnd, TurnStart
+from plait.kernel.state import fold
 from plait.store.opening import load_journal
 from plait.store.writer import Note, note_path, read_note
-from tests.helpers.journals import FACTS, WRITES, append, facts_of, journal_of, opened, ticking
+from tests.helpers.journals import FACTS, WRITES, append, journal_of, opened, ticking
+from tests.helpers.worlds import assert_same_state
 
 
 def mode(path: Path) -> int:
@@ -37,8 +39,10 @@ def test_a_journal_holds_what_was_committed(tmp_path: Path) -> None:
     path = journal_of(tmp_path)
     again = opened(tmp_path)
 
-    assert [*FACTS] == facts_of(again.journal.entries) == facts_of(load_journal(path).entries)
+    assert [*FACTS] == load_journal(path).facts
+    assert len(FACTS) == again.journal.seq
     assert "s1" == again.journal.conversation
+    assert_same_state(fold(FACTS), again.state)
     assert {"project": "/home/me/project"} == again.journal.header
     again.log.close()
 
@@ -206,7 +210,7 @@ def test_a_fork_leaves_the_journal_alone(tmp_path: Path) -> None:
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     append(log, [(TurnEnd("completed"),)])
     log.close()
-    assert [TurnStart(), TurnEnd("completed")] == facts_of(load_journal(log.path).entries)
+    assert [TurnStart(), TurnEnd("completed")] == load_journal(log.path).facts
     assert len(FACTS) == load_journal(tmp_path / "own" / "journal.jsonl").seq
 
 
@@ -241,7 +245,7 @@ def test_a_killed_writer_holds_no_lock(tmp_path: Path) -> None:
         child.kill()
     again = opened(tmp_path)
 
-    assert [*FACTS[:3]] == facts_of(again.journal.entries)
+    assert [*FACTS[:3]] == load_journal(again.log.path).facts
     again.log.close()
 
 
@@ -290,9 +294,9 @@ def test_a_full_disk_loses_nothing_and_the_session_goes_on(small_disk: Callable[
     with pytest.raises(JournalPoisoned):
         log.append((TurnStart(),))
     log.close()
-    assert [*FACTS] == facts_of(load_journal(log.path).entries)
+    assert [*FACTS] == load_journal(log.path).facts
     on_full_disk = opened(folder)
-    assert [*FACTS] == facts_of(on_full_disk.journal.entries)
+    assert [*FACTS] == load_journal(on_full_disk.log.path).facts
     on_full_disk.log.close()
     with pytest.raises(JournalFull):
         opened(disk / "s2")
@@ -313,12 +317,13 @@ def test_a_read_only_disk_can_be_read(small_disk: Callable[[int], Path]) -> None
         opened(disk / "s1")
     with pytest.raises(JournalError, match="Read-only file system"):
         opened(disk / "s2")
-    assert [*FACTS] == facts_of(load_journal(path).entries)
+    assert [*FACTS] == load_journal(path).facts
 
 
 UNREADABLE = """
 import pathlib, sys
 from plait.core.errors import JournalError
+from plait.kernel.state import fold
 from plait.store.opening import load_journal
 from tests.helpers.journals import opened
 folder = pathlib.Path(sys.argv[1])

@@ -80,12 +80,12 @@ def test_what_json_has_no_form_for_becomes_text() -> None:
         deep = [deep]
     odd = {"set": {1}, "keys": {1: "a", (2, 3): "b"}, "circle": circle, "deep": deep, "huge": 10**9_000}
     data, _ = written([[(Observation("note", odd), 0, ""), (TurnEnd("completed"), 0, "")]])
-    read = read_journal(data).entries
+    told = read_journal(data).facts
 
-    assert TurnEnd("completed") == read[1].fact
-    assert isinstance(read[0].fact, Observation)
-    assert {"1": "a", "(2, 3)": "b"} == read[0].fact.data["keys"]
-    assert "{1}" == read[0].fact.data["set"]
+    assert TurnEnd("completed") == told[1]
+    assert isinstance(told[0], Observation)
+    assert {"1": "a", "(2, 3)": "b"} == told[0].data["keys"]
+    assert "{1}" == told[0].data["set"]
 
 
 def test_one_line_of_each_form_is_as_documented() -> None:
@@ -143,7 +143,7 @@ def test_a_newer_format_is_refused_by_name() -> None:
 def test_a_file_of_something_else_is_no_journal(data: bytes) -> None:
     """What is not plait's is refused, and said to be."""
     with pytest.raises(JournalCorrupt):
-        read_journal(data, "x.jsonl")
+        read_journal(data)
 
 
 def test_what_a_crash_leaves_of_a_birth_is_told_from_other_files() -> None:

@@ -57,8 +57,13 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 def read_all(fd: int) -> bytes:
     """Return everything in an open file."""
-    data = os.pread(fd, os.fstat(fd).st_size, 0)
-    while more := os.pread(fd, _CHUNK_BYTES, len(data)):
+    return read_from(fd, 0)
+
+
+def read_from(fd: int, offset: int) -> bytes:
+    """Return everything in an open file from an offset on."""
+    data = os.pread(fd, max(0, os.fstat(fd).st_size - offset), offset)
+    while more := os.pread(fd, _CHUNK_BYTES, offset + len(data)):
         data += more
     return data
 

@@ -55,7 +55,7 @@ def open_journal(
             disk.close_file(fd)
             raise
     except OSError as error:
-        raise _cannot_open(path, error) from error
+        raise cannot_open(path, error) from error
 
 
 def load_journal(path: Path) -> Journal:
@@ -70,7 +70,7 @@ def load_journal(path: Path) -> Journal:
         safe_bytes = read_note(path).safe_bytes
         return read_journal(disk.read_file(path), str(path), safe_bytes)
     except OSError as error:
-        raise _cannot_open(path, error) from error
+        raise cannot_open(path, error) from error
 
 
 def _locked(path: Path) -> int:
@@ -161,7 +161,8 @@ def _busy(path: Path) -> SessionBusy:
     )
 
 
-def _cannot_open(path: Path, error: OSError) -> JournalError:
+def cannot_open(path: Path, error: OSError) -> JournalError:
+    """Return the error for what the system says about a journal's file."""
     kind = JournalFull if error.errno in disk.FULL else JournalError
     return kind(
         f"the journal {str(path)!r} cannot be opened: {error.strerror or error}",

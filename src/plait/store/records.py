@@ -40,6 +40,8 @@ VERSION: Final = 1
 _BIRTH: Final = b'{"seq":0,"type":"journal","v":'
 _BIRTH_BYTES_MAX: Final = 1 << 20
 _SEAL: Final = b',"crc":"%08x"}'
+_SEAM: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\{"at":\d{1,19},"seq":(\d{1,19}),')
+"""The end of a write and the beginning of the next."""
 _SEAL_BYTES: Final = len(_SEAL % 0)
 _EXACT: Final = b',"exact":true'
 _EXACT_AT: Final = slice(-_SEAL_BYTES - len(_EXACT), -_SEAL_BYTES)
@@ -224,6 +226,20 @@ def read_journal(data: bytes, path: str = "", safe_bytes: int = 0) -> Journal:
     elif journal.end < safe_bytes:
         raise corrupt(journal.seq + 1, journal.end, path, f"it ends there, and {safe_bytes} bytes of it were safe")
     return journal
+
+
+def read_end(data: bytes) -> tuple[Told, Chain] | None:
+    """Return what the last bytes of a journal tell, from the first write on that is whole in them.
+
+    None where they begin in the middle of the last write, or are not whole up to a last newline.
+    """
+    seam = _SEAM.search(data)
+    if seam is None:
+        return None
+    lines = data[data.index(b"\n", seam.start()) + 1 :].split(b"\n")
+    chain, told = Chain(int(seam[1], 16), int(seam[2]) - 1), Told()
+    damage = chain.read(lines[:-1], told)
+    return None if damage else (told, chain)
 
 
 def offset_of(data: bytes, seq: int) -> int:

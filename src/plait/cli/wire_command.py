@@ -18,7 +18,7 @@ from plait.wire.decode import decode_body, describe_answer, describe_failure, pa
 from plait.wire.profile import ThinkMode, WireName, WireProfile
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def wire() -> None:
     """Look at what an endpoint sent, without sending anything."""
 

@@ -81,7 +81,8 @@ def _steps(state: State, tools: ToolTable, rules: Rules) -> Loop:
 def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     """Ask the model once, unless a limit, a guard or the host says otherwise."""
     if rules.max_steps is not None and state.steps >= rules.max_steps:
-        return End("max_steps", detail=f"reached max iterations ({rules.max_steps} steps)")
+        steps = "1 step" if rules.max_steps == 1 else f"{rules.max_steps} steps"
+        return End("max_steps", detail=f"reached max iterations ({steps})")
     plan: Plan = yield Boundary(state.steps + 1, "step")
     end = yield from _obey(state, plan, rules)
     if end is not None or state.is_answered:

@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Protocol, cast, get_args
 
 from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
 from plait.core.messages import ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, plain, text_of
@@ -171,6 +172,14 @@ def _plain_data(data: Mapping[str, object] | None) -> Mapping[str, object] | Non
     return known if isinstance(known, dict) else {"data": known}
 
 
+def need_tool(value: object) -> None:
+    """Raise `ConfigError` for anything but a `Tool`: a bare function says neither its name nor what it is for."""
+    if not isinstance(value, Tool):
+        raise ConfigError(
+            f"a Tool is wanted, not {type(value).__name__!r}", hint='wrap it: Tool("name", "what it does", function)'
+        )
+
+
 class ToolTable:
     """The tools of one conversation, in registration order, checked once.
 
@@ -190,7 +199,8 @@ class ToolTable:
             self.add(tool)
 
     def add(self, tool: Tool) -> None:
-        """Take a tool in; raise `ValueError` for a name that is taken or a schema that is none."""
+        """Take a tool in; raise `ValueError` for a taken name or an invalid schema, `ConfigError` for what is no tool."""
+        need_tool(tool)
         if tool.name in self._tools:
             raise ValueError(f"a tool named {tool.name!r} is already registered")
         if tool.parameters is not None:

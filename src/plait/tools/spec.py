@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from plait.kernel.tools import Tool
+from plait.kernel.tools import Tool, need_tool
 from plait.tools.definitions import Definition
 
 
@@ -28,6 +28,8 @@ DispatchTable = dict[str, DispatchEntry]
 def build_tool_spec(tools: Iterable[Tool]) -> tuple[Schemas, DispatchTable]:
     """Return `(schemas, dispatch)` of tools, as `tool_specs` and `tool_dispatch` of an agent spec take them."""
     chosen = list(tools)
+    for tool in chosen:
+        need_tool(tool)
     dispatch: DispatchTable = {
         tool.name: {"python_function": tool.python_function_name, "param_map": tool.resolved_param_map}
         for tool in chosen

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.codec import decode_fact, encode_fact
+from plait.core.errors import ConfigError
 from plait.core.facts import ToolEnd
 from plait.core.messages import Image, ToolCall, ToolResult
 from plait.kernel.tools import Tool, ToolContext, ToolTable, as_result
@@ -209,3 +210,10 @@ def test_free_text_is_not_parsed() -> None:
 def test_an_empty_table_says_so() -> None:
     """Without any tool, an unknown one is answered all the same."""
     assert "The tools here are: none." in ToolTable().check(call("t", "a")).content  # type: ignore[union-attr]
+
+
+def test_what_is_no_tool_is_refused_with_advice() -> None:
+    """A bare function in a list of tools is told how to become one."""
+    with pytest.raises(ConfigError, match="a Tool is wanted, not 'builtin_function_or_method'") as told:
+        ToolTable([print])  # type: ignore[list-item]
+    assert "wrap it" in told.value.hint

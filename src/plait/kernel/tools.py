@@ -199,7 +199,7 @@ class ToolTable:
             self.add(tool)
 
     def add(self, tool: Tool) -> None:
-        """Take a tool in; raise `ValueError` for a taken name or an invalid schema, `ConfigError` for what is no tool."""
+        """Take a tool in; raise `ValueError` for a taken name or a bad schema, `ConfigError` for what is no tool."""
         need_tool(tool)
         if tool.name in self._tools:
             raise ValueError(f"a tool named {tool.name!r} is already registered")

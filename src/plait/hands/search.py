@@ -109,7 +109,7 @@ def search(
             with pinned.open_directory() as directory:
                 return _search_below(_Search(query, pattern, rules), files, directory, ripgrep)
         pinned.open_file().close()  # what is no regular file is refused here
-        return _search_one(_Search(query, pattern, rules), pinned, status.st_size)
+        return _search_one(_Search(query, pattern, rules), pinned, status.st_size, ripgrep)
 
 
 def _search_below(run: _Search, files: Files, directory: OpenDirectory, ripgrep: Ripgrep | None) -> SearchResult:
@@ -122,12 +122,16 @@ def _search_below(run: _Search, files: Files, directory: OpenDirectory, ripgrep:
     return run.result(walk, "ripgrep")
 
 
-def _search_one(run: _Search, pinned: Pinned, size_bytes: int) -> SearchResult:
+def _search_one(run: _Search, pinned: Pinned, size_bytes: int, ripgrep: Ripgrep | None) -> SearchResult:
     base = _Base(pinned.fd, pinned.shown[: len(pinned.shown) - len(pinned.name)])
+    candidate = _Candidate(pinned.name, pinned.shown, pinned.fd)
     if size_bytes > run.query.file_bytes_max:
         run.skipped_large = 1
+    elif ripgrep is None or not base.address():
+        run.by_python(base, iter((candidate,)))
     else:
-        run.by_python(base, iter((_Candidate(pinned.name, pinned.shown, pinned.fd),)))
+        run.by_ripgrep(ripgrep, base, iter((candidate,)))
+        return run.result(None, "ripgrep")
     return run.result(None, "python")
 
 

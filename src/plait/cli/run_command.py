@@ -5,6 +5,7 @@ Floor: 7. Owns: the options and how the task is read; never: the run itself.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,13 @@ asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 
 130, 143, 129 stopped by Ctrl-C, SIGTERM, SIGHUP."""
 
 
+def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
+    """Refuse what is a number to Python and no length of time: nan, inf."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of seconds.")
+    return value
+
+
 @click.command(short_help="Give the agent a task and wait for its answer.", epilog=_EPILOG)
 @click.argument("words", metavar="TASK...", nargs=-1, required=True)
 @click.option("-m", "--model", metavar="NAME", help="The model to ask.")
@@ -39,7 +47,12 @@ asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 
     help="Stop after so many answers of the model.",
 )
 @click.option(
-    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop then."
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=finite,
+    help="Stop then.",
 )
 @click.option(
     "--retries",

@@ -88,10 +88,12 @@ def decode_fact(name: str, data: Mapping[str, object]) -> Fact:
 
 def encode_message(message: Message) -> Json:
     """Return a message as `{role, parts, origin}`, losing nothing."""
-    return {
-        "role": message.role,
-        **_lean({"parts": [_encode_part(part) for part in message.parts], "origin": message.origin}),
-    }
+    data: Json = {"role": message.role}
+    if message.parts:
+        data["parts"] = [_encode_part(part) for part in message.parts]
+    if message.origin:
+        data["origin"] = message.origin
+    return data
 
 
 def decode_message(data: object) -> Message:
@@ -191,8 +193,7 @@ def _encode_part(part: Part) -> Json:
     if isinstance(part, Text):
         return {"text": part.text}
     if isinstance(part, ToolCall):
-        fields = {"name": part.name, "raw": part.raw, "custom": part.custom, "extra": part.extra}
-        return {"call": part.id, **{key: value for key, value in fields.items() if value not in (None, False)}}
+        return _encode_call(part)
     if isinstance(part, ToolResult):
         return {"result": part.call_id, **_result_fields(part)}
     if isinstance(part, Reasoning):
@@ -204,6 +205,15 @@ def _encode_part(part: Part) -> Json:
     if isinstance(part, Opaque):
         return {"wire": part.wire, "payload": dict(part.payload)}
     return {"control": part.kind}
+
+
+def _encode_call(call: ToolCall) -> Json:
+    data: Json = {"call": call.id, "name": call.name, "raw": call.raw}
+    if call.custom:
+        data["custom"] = True
+    if call.extra is not None:
+        data["extra"] = dict(call.extra)
+    return data
 
 
 def _decode_part(data: object) -> Part:
@@ -249,14 +259,14 @@ def _image(reader: _Reader, data_field: str) -> Image:
 
 
 def _result_fields(result: ToolResult) -> Json:
-    return _lean(
-        {
-            "content": result.content,
-            "status": "" if result.status == "ok" else result.status,
-            "data": None if result.data is None else dict(result.data),
-            "images": [image.to_dict() for image in result.images],
-        }
-    ) | ({"data": {}} if result.data == {} else {})
+    data: Json = {"content": result.content} if result.content else {}
+    if result.status != "ok":
+        data["status"] = result.status
+    if result.data is not None:
+        data["data"] = dict(result.data)
+    if result.images:
+        data["images"] = [image.to_dict() for image in result.images]
+    return data
 
 
 def _result(reader: _Reader, call_id: str) -> ToolResult:

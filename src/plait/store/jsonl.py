@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from plait.core.errors import JournalError, JournalFull, JournalPoisoned, SessionBusy
-from plait.core.facts import Entry, Fact
+from plait.core.facts import Entry, Fact, TurnEnd
 from plait.store import disk
 from plait.store.records import Chain
 from plait.store.writer import WriterNote, note_path
@@ -143,7 +143,9 @@ class JsonlLog:
         """Note that a write is safe."""
         self._end += len(write.data)
         self._fresh += write.entries
-        self._note.mark(self._end)
+        if isinstance(write.entries[-1].fact, TurnEnd):
+            # Any other write is soon vouched for by the next one, or by `close`.
+            self._note.mark(self._end)
 
     def fail(self, error: BaseException, what: str) -> JournalError:
         """Refuse everything from now on, take back what was written without being safe, and return what to raise."""
@@ -173,6 +175,7 @@ class JsonlLog:
             finally:
                 fd, self._fd = self._fd, -1
                 if is_ours:
+                    self._note.mark(self._end)
                     # A child that was forked meanwhile holds the same lock, and must not keep it.
                     disk.unlock(fd)
                 disk.close_file(fd)

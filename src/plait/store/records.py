@@ -87,19 +87,21 @@ class Chain:
 
     def write(self, entries: Sequence[Entry]) -> bytes:
         """Return the lines of one write."""
-        lines = []
-        for index, entry in enumerate(entries):
-            record: dict[str, object] = {} if index else {"at": entry.at_ms, "seq": entry.seq}
+        crc, at_ms, run_id = self.crc, self.at_ms, self.run_id
+        lines: list[bytes] = []
+        record: dict[str, object] = {"at": entries[0].at_ms, "seq": entries[0].seq}
+        for entry in entries:
             record["type"], data = encode_fact(entry.fact)
-            if index and entry.at_ms != self.at_ms:
+            if entry.at_ms != at_ms and lines:
                 record["at"] = entry.at_ms
-            if entry.run_id != self.run_id:
+            if entry.run_id != run_id:
                 record["run_id"] = entry.run_id
             if data:
                 record["data"] = data
-            line, self.crc = _seal(record, self.crc)
+            line, crc = _seal(record, crc)
             lines.append(line)
-            self.seq, self.at_ms, self.run_id = entry.seq, entry.at_ms, entry.run_id
+            at_ms, run_id, record = entry.at_ms, entry.run_id, {}
+        self.crc, self.seq, self.at_ms, self.run_id = crc, entries[-1].seq, at_ms, run_id
         return b"".join(lines)
 
     def read(self, lines: Sequence[bytes], told: Told) -> str:

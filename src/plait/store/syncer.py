@@ -12,13 +12,16 @@ import asyncio
 import os
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from plait.core.facts import Entry, Fact
-from plait.store.group_sync import GroupSync
+from plait.store.group_sync import FILES_MIN, GroupSync
 from plait.store.jsonl import JsonlLog, Write
+
+_GATHER_S: Final = 0.001
 
 
 @dataclass(slots=True)
@@ -104,35 +107,34 @@ class AsyncJsonlLog:
 
 def _serve(barriers: _Queue) -> None:
     group = GroupSync()
+    crowd = 0
     while True:
-        batch = _next_batch(barriers)
-        _make([barrier for barrier in batch if barrier is not None], group)
+        batch = [barriers.get()]
+        if crowd >= FILES_MIN and batch[0] is not None:
+            # More are on their way, and a sync costs the same for all: one moment for them to come.
+            time.sleep(_GATHER_S)
+        while batch[-1] is not None and not barriers.empty():
+            batch.append(barriers.get())
+        made = [barrier for barrier in batch if barrier is not None]
+        crowd = len(made)
+        _make(made, group)
         if batch[-1] is None:
             group.close()
             return
 
 
-def _next_batch(barriers: _Queue) -> list[_Barrier | None]:
-    """Wait for a barrier and take what else is there; the end, None, comes last."""
-    batch = [barriers.get()]
-    while batch[-1] is not None and not barriers.empty():
-        batch.append(barriers.get())
-    return batch
-
-
 def _make(batch: Sequence[_Barrier], group: GroupSync) -> None:
-    with ExitStack() as files:
-        for barrier in batch:
-            files.enter_context(barrier.log.file)
-            _write(barrier)
-        by_device: dict[int, list[_Barrier]] = {}
-        for barrier in batch:
-            by_device.setdefault(barrier.log.device, []).append(barrier)
-        for device, barriers in by_device.items():
-            _sync_all(device, [barrier for barrier in barriers if barrier.error is None], group)
+    by_device: dict[int, list[_Barrier]] = {}
     by_loop: dict[asyncio.AbstractEventLoop, list[_Barrier]] = {}
     for barrier in batch:
+        barrier.log.file.acquire()
+        _write(barrier)
+        by_device.setdefault(barrier.log.device, []).append(barrier)
         by_loop.setdefault(barrier.loop, []).append(barrier)
+    for device, barriers in by_device.items():
+        _sync_all(device, [barrier for barrier in barriers if barrier.error is None], group)
+    for barrier in batch:
+        barrier.log.file.release()
     for loop, barriers in by_loop.items():
         _tell(loop, barriers)
 

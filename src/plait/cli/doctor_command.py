@@ -38,7 +38,7 @@ def doctor(endpoint: str | None, model: str | None, key_env: str | None, as_json
         if not as_json:
             _show(check)
     if endpoint:
-        from plait.cli.probe import endpoint_check
+        from plait.cli.endpoint_check import endpoint_check
 
         found.append(endpoint_check(endpoint, model, key_env, os.environ))
         if not as_json:

@@ -13,7 +13,7 @@ import pytest
 
 from plait.cli import checks
 from plait.cli.checks import machine_checks, state_folder, state_home
-from plait.cli.probe import endpoint_check
+from plait.cli.endpoint_check import endpoint_check
 from plait.testing import ScriptServer, unused_url
 
 EMPTY_PATH = "/nowhere"

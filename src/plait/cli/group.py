@@ -20,13 +20,14 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("plait.cli.run_command:run", "Give the agent a task and wait for its answer."),
     "demo": ("plait.cli.demo.command:demo", "Watch the agent mend a sample repository; no key, no network."),
     "doctor": ("plait.cli.doctor_command:doctor", "Check what plait needs on this machine."),
+    "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""
 
 _LATER: Final = frozenset(
     "acp cache completion config cron eval improve init insights kanban loop mcp memory new plugins repl resume"
-    " sessions skill skills trust tui web".split()
+    " skill skills trust tui web".split()
 )
 """Commands that are planned and not built: named as such when typed, and listed nowhere."""
 

@@ -74,6 +74,16 @@ def read_file(path: Path) -> bytes:
         return read_all(fd)
 
 
+def read_some(fd: int, size_bytes: int) -> bytes:
+    """Return the beginning of an open file."""
+    return os.pread(fd, size_bytes, 0)
+
+
+def written_ms(fd: int) -> int:
+    """Return when an open file was last written, in milliseconds since 1970."""
+    return os.fstat(fd).st_mtime_ns // 1_000_000
+
+
 def size_of(fd: int) -> int:
     """Return how many bytes an open file has."""
     return os.fstat(fd).st_size
@@ -160,6 +170,11 @@ def unlock(fd: int) -> None:
     import fcntl
 
     fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def rename(path: Path, new_path: Path) -> None:
+    """Give a file or folder another name; durable after the folder's sync."""
+    os.rename(path, new_path)
 
 
 def remove_file(path: Path) -> None:

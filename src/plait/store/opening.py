@@ -79,7 +79,7 @@ def _locked(path: Path) -> int:
         fd = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             if not disk.lock(fd):
-                raise _busy(path)
+                raise busy(path)
             if disk.is_at(fd, path):
                 return fd
         except BaseException:
@@ -150,7 +150,8 @@ def _cut(fd: int, path: Path, data: bytes, torn: Torn) -> None:
     disk.cut(fd, torn.offset)
 
 
-def _busy(path: Path) -> SessionBusy:
+def busy(path: Path) -> SessionBusy:
+    """Return the error for a journal that somebody else has locked."""
     pid = read_note(path).pid
     who = f"process {pid}" if pid else "another process"
     return SessionBusy(
@@ -161,11 +162,11 @@ def _busy(path: Path) -> SessionBusy:
     )
 
 
-def cannot_open(path: Path, error: OSError) -> JournalError:
+def cannot_open(path: Path, error: OSError, what: str = "opened") -> JournalError:
     """Return the error for what the system says about a journal's file."""
     kind = JournalFull if error.errno in disk.FULL else JournalError
     return kind(
-        f"the journal {str(path)!r} cannot be opened: {error.strerror or error}",
+        f"the journal {str(path)!r} cannot be {what}: {error.strerror or error}",
         path=str(path),
         hint="check the folder's permissions and the space on its disk",
     )

@@ -230,6 +230,21 @@ def read_journal(data: bytes, path: str = "", safe_bytes: int = 0) -> Journal:
     return journal
 
 
+def read_whole_lines(data: bytes, path: str = "") -> Journal:
+    """Return what a journal holds up to the first line that is not whole, whatever comes after it.
+
+    Raises `JournalCorrupt` and `JournalVersion` where already the first line is of no use.
+    """
+    lines = data.split(b"\n")
+    del lines[-1]
+    if not lines:
+        raise _no_journal(data, path)
+    journal = _header(lines[0], path)
+    journal.chain.read(lines[1:], journal.told)
+    journal.end = offset_of(data, journal.seq + 1)
+    return journal
+
+
 def read_end(data: bytes) -> tuple[Told, Chain] | None:
     """Return what the last bytes of a journal tell, from the first write on that is whole in them.
 

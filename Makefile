@@ -18,7 +18,7 @@ resolve  := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types prove bench format lock clean
+.PHONY: help demo test lint types prove prove-quick bench format lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -39,9 +39,12 @@ types: $(ready)
 	@$(python) -m mypy
 	@$(python) -m basedpyright --pythonpath $(python)
 
-# The laws, which run in every suite, are tried here with twenty times as many examples.
+# make prove PART=1/4 SECONDS=600 SEED=7 runs a part of it, for so long, from that seed.
 prove: $(ready)
-	@$(python) -m pytest -m "(prove or hypothesis) and not real_model" --hypothesis-profile=prove -o faulthandler_timeout=3600
+	@$(python) tools/prove.py $(if $(PART),--part $(PART)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+prove-quick: $(ready)
+	@$(python) tools/prove.py --quick $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED))
 
 bench: $(ready)
 	@$(python) -m bench
@@ -56,7 +59,7 @@ lock: $(ready)
 	@$(resolve) $(UPGRADE) --group bootstrap --output-file requirements/bootstrap.lock
 
 clean:
-	@rm -rf .venv .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/out
+	@rm -rf .venv .venv-* dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .prove bench/out
 	@find src tests tools $(wildcard bench) -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamp is written last and taken away first: an environment without it is never believed, but made anew.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def test_secret_places_are_not_searched(box: Toolbox, home: Path) -> None:
     assert ".ssh/id" not in text_of(box.glob(f"{home}/**"))
 
 
+@pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep")
 @pytest.mark.usefixtures("tree")
 def test_ripgrep_and_python_find_the_same(make: MakeToolbox, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     """Without ripgrep on the PATH every answer is the same text."""

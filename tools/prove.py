@@ -1,0 +1,199 @@
+"""Run the campaigns and print one table: campaign, cases, seeds, seconds, failures.
+
+A campaign is a test module with tests that are marked `prove` or use the `campaign` fixture, or the argument of
+their `prove` mark; the laws (hypothesis) are one more. Each runs in a process of its own, within its share of the
+time. What passed is kept in `.prove/` and not run again for the same code, part and seed: a run that was stopped goes
+on where it was.
+
+Usage: `python tools/prove.py [--part 1/4] [--seconds 600] [--seed N] [--quick] [--fresh]`; exit code 1 for a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+KEPT: Final = ROOT / ".prove"
+QUICK_S: Final = 270
+LAWS: Final = "laws (hypothesis)"
+_MARKED: Final = "(prove or campaign) and not real_model"
+_HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model"
+_FOREVER_S: Final = 24 * 3_600
+_GRACE_S: Final = 10
+_ROW: Final = "{:<44}{:>10}{:>14}{:>10}{:>10}  {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a campaign."""
+
+    name: str
+    cases: int
+    seconds: float
+    failures: int
+    note: str = ""
+    """`cut` where the time was over first, `not reached` where it never began."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is left to run and print the table."""
+    options = _options(arguments)
+    seconds = options.seconds or (QUICK_S if options.quick else None)
+    ends_s = time.monotonic() + seconds if seconds else None
+    kept = KEPT / f"{_code()}-{options.part.replace('/', 'of')}-{options.seed}-{'quick' if options.quick else 'full'}"
+    if options.fresh and kept.exists():
+        kept.unlink()
+    done = {} if not kept.exists() else {name: Outcome(**told) for name, told in json.loads(kept.read_text()).items()}
+    names = [name for number, name in enumerate(campaigns()) if _is_mine(name, number, options.part)]
+    print(f"seed {options.seed}, part {options.part}; again: --seed {options.seed} --part {options.part} --fresh")
+    print(_ROW.format("campaign", "cases", "seeds", "seconds", "failures", ""))
+    outcomes = []
+    for number, name in enumerate(names):
+        outcome = done.get(name) or _run(name, options, _share_s(ends_s, len(names) - number))
+        outcomes.append(outcome)
+        print(_ROW.format(name, outcome.cases, options.seed, f"{outcome.seconds:.1f}", outcome.failures, outcome.note))
+        sys.stdout.flush()
+        if not outcome.failures and not outcome.note:
+            done[name] = outcome
+            KEPT.mkdir(exist_ok=True)
+            kept.write_text(json.dumps({each: asdict(told) for each, told in done.items()}))
+    failures = sum(outcome.failures for outcome in outcomes)
+    total_s = sum(outcome.seconds for outcome in outcomes)
+    print(_ROW.format("all", sum(o.cases for o in outcomes), options.seed, f"{total_s:.1f}", failures, ""))
+    return 1 if failures else 0
+
+
+def campaigns() -> Iterator[str]:
+    """Give the modules that hold campaigns, the quickest to tell first, and the laws."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", _MARKED, "-p", "no:cacheprovider"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode not in (0, 5):
+        raise SystemExit(f"the campaigns cannot be collected:\n{listed.stdout[-2_000:]}{listed.stderr[-2_000:]}")
+    modules = dict.fromkeys(line.split("::")[0] for line in listed.stdout.splitlines() if "::" in line)
+    yield from sorted(modules, key=lambda module: (not module.startswith("tests/crash"), module))
+    yield LAWS
+
+
+def _is_mine(name: str, number: int, part: str) -> bool:
+    """Crash campaigns share their cases among the parts; of the others each part has some whole."""
+    mine, _, parts = part.partition("/")
+    return name.startswith("tests/crash") or number % int(parts) == int(mine) - 1
+
+
+def _share_s(ends_s: float | None, left: int) -> float | None:
+    return None if ends_s is None else (ends_s - time.monotonic()) / left
+
+
+def _run(name: str, options: argparse.Namespace, share_s: float | None) -> Outcome:
+    if share_s is not None and share_s < 1:
+        return Outcome(name, 0, 0.0, 0, "not reached")
+    report = KEPT / f"report-{os.getpid()}.xml"
+    KEPT.mkdir(exist_ok=True)
+    where = ["tests", "-m", _HYPOTHESIS] if name == LAWS else [name, "-m", _MARKED]
+    profile = [] if options.quick else ["--hypothesis-profile=prove"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *where,
+        "-q",
+        "-o",
+        "faulthandler_timeout=0",
+        "-o",
+        "junit_family=xunit1",
+        f"--junitxml={report}",
+    ]
+    environ = {**os.environ, "PROVE_PART": options.part, "PROVE_SEED": str(options.seed)}
+    if share_s is not None:
+        # A campaign of several tests has to share its time among them.
+        environ["PROVE_SECONDS"] = str(max(1.0, share_s / 6))
+    began_s = time.monotonic()
+    code, output = _limited([*command, *profile], environ, share_s or _FOREVER_S)
+    seconds = time.monotonic() - began_s
+    if code is None:
+        return Outcome(name, 0, seconds, 0, "cut")
+    cases, failures, is_cut = _read(report)
+    report.unlink(missing_ok=True)
+    if code not in (0, 5):
+        print(output[-6_000:])
+        failures = max(1, failures)
+    return Outcome(name, cases, seconds, failures, "cut" if is_cut else "")
+
+
+def _limited(command: Sequence[str], environ: dict[str, str], limit_s: float) -> tuple[int | None, str]:
+    """Run a command in a session of its own; None where its time was over and it was ended, children and all."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.communicate(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        return None, ""
+    return process.returncode, output
+
+
+def _read(report: Path) -> tuple[int, int, bool]:
+    """Cases, failures, and whether a campaign ran out of time."""
+    cases = failures = 0
+    is_cut = False
+    for case in ElementTree.parse(report).iter("testcase"):
+        told = {each.get("name"): each.get("value") for each in case.iter("property")}
+        cases += int(told.get("cases") or 1)
+        is_cut |= told.get("cut") == "True"
+        failures += any(case.find(kind) is not None for kind in ("failure", "error"))
+    return cases, failures, is_cut
+
+
+def _code() -> str:
+    """A number for the code as it stands, so that what was proved of other code is not believed."""
+    digest = hashlib.sha256()
+    for folder in ("src", "tests", "tools"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="prove", description=__doc__)
+    parser.add_argument("--part", default="1/1", metavar="N/OF")
+    parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--seed", type=int, default=None, help="drawn and printed unless given")
+    parser.add_argument("--quick", action="store_true", help=f"end within {QUICK_S} seconds")
+    parser.add_argument("--fresh", action="store_true", help="run again what has passed")
+    options = parser.parse_args(arguments)
+    mine, slash, parts = options.part.partition("/")
+    if not slash or not mine.isdecimal() or not parts.isdecimal() or not 1 <= int(mine) <= int(parts):
+        parser.error(f"{options.part!r} is no part: write it as 1/4")
+    if options.seed is None:
+        # A run that is gone on with has to be the same run; a fresh one draws anew.
+        options.seed = random.SystemRandom().randrange(1, 10**6) if options.fresh else 1
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,6 +30,7 @@ FOLDER: Final = Path(__file__).parent / "out" / "journal"
 STEPS: Final = 5_000
 """Two messages a step."""
 _NOW_MS: Final = 1_764_500_000_000
+_SENT: Final = "0123456789abcdef"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def conversation(steps: int, result: str = "ok x") -> list[tuple[Fact, ...]]:
         call = ToolCall(f"call_{step:024d}", "read_file", '{"path":"src/plait/core/messages.py"}')
         answer = Message("assistant", (Text("I look."), call), "https://api.example.com/v1")
         usage = Usage(1_000 + step, 20, 900, 0)
-        writes.append((MessageAdded(answer, usage, "tool_calls"), ToolStart(call.id)))
+        writes.append((MessageAdded(answer, usage, "tool_calls", _SENT), ToolStart(call.id)))
         writes.append((ToolEnd(ToolResult(call.id, result)), RoundClosed(1 + 2 * step)))
     return [
         *writes,

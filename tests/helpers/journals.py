@@ -62,7 +62,7 @@ WRITES: Sequence[tuple[Fact, ...]] = (
     (TurnEnd("completed"),),
     (Reset(0, 3, (Message("summary", (Text("It was done."),)),), "compaction", _SPENT),),
     (TurnStart(), MessageAdded(user("thanks")), Observation("x_note", {"deep": [[[1.5, None, True]]]})),
-    (MessageAdded(assistant("You are welcome."), _SPENT, "end_turn"), TurnEnd("completed", "x", Usage(1))),
+    (MessageAdded(assistant("You are welcome."), _SPENT, "end_turn", "c2VudA"), TurnEnd("completed", "x", Usage(1))),
 )
 """Facts as a conversation writes them, barrier by barrier."""
 FACTS: Sequence[Fact] = tuple(fact for write in WRITES for fact in write)

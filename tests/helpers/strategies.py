@@ -101,7 +101,7 @@ _stops = st.none() | st.sampled_from(get_args(StopReason))
 _own_type = any_text.map("x_".__add__)
 facts: st.SearchStrategy[Fact] = st.one_of(
     st.builds(TurnStart, st.booleans(), any_text),
-    st.builds(MessageAdded, messages, _maybe_usage, _stops),
+    st.builds(MessageAdded, messages, _maybe_usage, _stops, any_text),
     st.builds(Asked, any_text, any_text, any_text),
     st.builds(Decided, any_text, st.booleans(), any_text, _maybe_text),
     st.builds(ToolStart, any_text, _maybe_text, st.none() | json_objects),

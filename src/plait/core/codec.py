@@ -345,6 +345,8 @@ def _write_message(fact: MessageAdded) -> Json:
         data["usage"] = encode_usage(fact.usage)
     if fact.stop != usual_stop(fact.message):
         data["stop"] = fact.stop
+    if fact.sent:
+        data["sent"] = fact.sent
     return data
 
 
@@ -353,8 +355,8 @@ def _read_message(reader: _Reader) -> MessageAdded:
     stop = None if stop_name is None else STOPS.get(stop_name)
     if stop_name is not None and stop is None:
         raise reader.fail("stop", "one of " + ", ".join(STOPS))
-    message = _message(reader)
-    return MessageAdded(message, usage, usual_stop(message) if is_usual else stop)
+    message, sent = _message(reader), reader.text("sent", "")
+    return MessageAdded(message, usage, usual_stop(message) if is_usual else stop, sent)
 
 
 def _write_reset(fact: Reset) -> Json:

@@ -35,7 +35,9 @@ def usual_stop(message: Message) -> StopReason | None:
 
 def _message(data: dict[str, Any]) -> MessageAdded | None:
     stated, told, origin, used = data.get("role"), data.get("parts"), data.get("origin"), data.get("usage")
+    sent = data.get("sent")
     known = (type(stated) is str) + (type(told) is list) + (type(origin) is str) + (type(used) is dict)
+    known += type(sent) is str
     role = ROLES.get(stated) if type(stated) is str else None
     if role is None or type(told) is not list or known != len(data):
         return None
@@ -57,7 +59,7 @@ def _message(data: dict[str, Any]) -> MessageAdded | None:
     stop: StopReason | None = None
     if role == "assistant":
         stop = "tool_calls" if has_calls else "end_turn"
-    return MessageAdded(Message(role, tuple(parts), origin or ""), usage, stop)
+    return MessageAdded(Message(role, tuple(parts), origin or ""), usage, stop, sent or "")
 
 
 def _call(data: dict[str, Any]) -> ToolCall | None:

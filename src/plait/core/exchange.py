@@ -61,6 +61,8 @@ class Reply:
     """The provider's own word for why it stopped."""
     details: Mapping[str, object] | None = None
     """What identifies the response: id, model, provider, as they were reported."""
+    sent: str = ""
+    """Digest of the request that this answers, cache markers left out; empty where the model does not tell."""
 
 
 class ProviderFailed(Exception):

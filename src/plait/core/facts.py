@@ -24,11 +24,13 @@ class TurnStart:
 
 @dataclass(frozen=True, slots=True)
 class MessageAdded:
-    """A message joined the history; `usage` and `stop` come with an assistant's."""
+    """A message joined the history; `usage`, `stop` and `sent` come with an assistant's."""
 
     message: Message
     usage: Usage | None = None
     stop: StopReason | None = None
+    sent: str = ""
+    """Digest of the request that this answers, so that a replay can tell whether it would send the same."""
 
 
 @dataclass(frozen=True, slots=True)

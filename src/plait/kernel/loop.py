@@ -94,7 +94,7 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
         yield from record(state, MessageAdded(user(concern.text, mark="guard")))
     reply = yield from think(state, rules)
     message = with_own_ids(reply.message, state.call_ids)
-    yield from record(state, MessageAdded(message, reply.usage, reply.stop))
+    yield from record(state, MessageAdded(message, reply.usage, reply.stop, reply.sent))
     return None
 
 

@@ -83,7 +83,7 @@ class Line:
         if ask.purpose == "step":
             self.sent, self.first_difference = sent, differs
         request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
-        return Attempt(self, request, key, emit)
+        return Attempt(self, request, key, emit, sent.fingerprint)
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
@@ -137,8 +137,9 @@ class Line:
 class Attempt:
     """One request on its way: what it sends, and what comes back."""
 
-    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None) -> None:
+    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: str) -> None:
         self.request = request
+        self._sent = sent
         self._line = line
         self._key = key
         self._emit = emit
@@ -165,7 +166,7 @@ class Attempt:
         except ProviderFailed as failed:
             raise self._told(failed) from None
         self._line.learn(reply)
-        return reply
+        return replace(reply, sent=self._sent)
 
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""

@@ -8,6 +8,7 @@ Law: with cache markers removed, head and messages of a request are a byte prefi
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ MARKS_MAX: Final = 4
 """How many cache markers one request may hold, the ones in its head included."""
 MARKER: Final = b',"cache_control":{"type":"ephemeral"}'
 DIGEST_BYTES: Final = 16
+FINGERPRINT_BYTES: Final = 12
+"""A journal holds one a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,22 @@ class Sent:
     upto: int
     """How many messages of the history it held."""
     _stem: tuple[bytes, ...] = field(repr=False)
+    _own: tuple[bytes, ...] = field(repr=False)
+    """What was said in this request alone, and its tail."""
     _encode: Callable[[Message], Encoded] = field(repr=False)
 
     @property
     def body(self) -> bytes:
         """The body in one piece."""
         return b"".join(self.parts)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the whole body, markers left out, as 16 characters of text."""
+        whole = hashlib.blake2b(self.digest, digest_size=FINGERPRINT_BYTES)
+        for part in self._own:
+            whole.update(part)
+        return base64.b64encode(whole.digest()).decode("ascii")
 
     def aside(self, messages: tuple[Message, ...], tail: bytes) -> tuple[bytes, ...]:
         """Return a request that says `messages` after this one; nothing of it is remembered."""
@@ -132,8 +145,9 @@ class Prefix:
             ValueError: more markers than a request may hold.
         """
         kept = self._marked(marks)
-        stem = (*kept, *_joined(kept, map(self._encode, extra)))
-        return Sent((*stem, tail), self._digests[-1], len(self._messages), stem, self._encode)
+        added = _joined(kept, map(self._encode, extra))
+        stem = (*kept, *added)
+        return Sent((*stem, tail), self._digests[-1], len(self._messages), stem, (*added, tail), self._encode)
 
     def _marked(self, marks: Sequence[int]) -> tuple[bytes, ...]:
         gaps = sorted({gap for mark in marks if (gap := self._gaps[mark]) is not None})

@@ -70,6 +70,22 @@ def test_a_request_only_ever_grows_at_its_end(talk: Talk) -> None:
         assert longer.startswith(shorter[: shorter.rindex(b"],")])
 
 
+def test_an_answer_names_its_request(talk: Talk) -> None:
+    """Equal requests have equal digests, in any process; another message, parameter or tool makes another."""
+
+    def digests(setup: Setup) -> list[str]:
+        with ScriptServer(["one", "two"]) as server:
+            return [outcome.sent for outcome in talk(chat_model("any", server.url), 2, setup) if outcome is not None]
+
+    told = digests(Setup("Be brief."))
+
+    assert told == digests(Setup("Be brief."))
+    others = [digests(Setup("Be long.")), digests(Setup("Be brief.", (TOOL,)))]
+    others.append(digests(Setup("Be brief.", options=Options(temperature=0.5))))
+    assert 8 == len({*told, *itertools.chain(*others)})
+    assert {16} == {len(digest) for digest in told}
+
+
 def test_the_setup_is_in_the_request(talk: Talk) -> None:
     """System prompt, tools and parameters arrive as the endpoint takes them; what it does not take is left out."""
     options = Options(max_output_tokens=50, temperature=0.5, reasoning="low", cache_key="k", extra={"top_p": 0.9})

@@ -76,7 +76,7 @@ def test_first_difference_is_named(old: list[Message], new: list[Message], kept:
 
 
 def replace_encoder(sent: Sent, other: Sent) -> Sent:
-    return Sent(sent.parts, sent.digest, sent.upto, sent._stem, other._encode)
+    return Sent(sent.parts, sent.digest, sent.upto, sent._stem, sent._own, other._encode)
 
 
 def test_digests_prove_the_extension() -> None:

@@ -75,7 +75,9 @@ def classify_error(error: ErrorBody, status: int, headers: Mapping[str, str], *,
     kind = _kind_of(error, effective)
     failure = Failure.of(kind, error.message, code=error.code)
     if kind in _WAITING:
-        failure = replace(failure, wait_s=wait_of(headers, error, now_s=now_s))
+        wait_s = wait_of(headers, error, now_s=now_s)
+        # An allowance that is spent is no reason to ask again, but for a provider that says when it comes back.
+        failure = replace(failure, wait_s=wait_s, retryable=failure.retryable or wait_s is not None)
     if kind == "context_overflow":
         return replace(failure, tokens=tokens_of(error), advice=lower_output_advice(error) or failure.advice)
     return failure
@@ -89,8 +91,8 @@ def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
     may_overflow = status not in _NEVER_OVERFLOW and named not in ("rate_limit", "quota", "auth")
     if may_overflow and says(text, words.OVERFLOW) and not says(text, words.NOT_OVERFLOW):
         return "context_overflow"
-    if named == "unavailable" and 400 <= status < 500:
-        named = None  # "server_error" beside a client's mistake says nothing
+    if named == "unavailable" and (400 <= status < 500 or status in words.BY_STATUS):
+        named = None  # "server_error" says less than a client's mistake, or than a status such as 529
     return named or _kind_by_text(text, error, status) or _kind_by_status(error, status)
 
 

@@ -70,10 +70,11 @@ def statuses() -> Iterator[Script]:
         "auth": (401, 403),
         "quota": (402,),
         "model_not_found": (404,),
-        "timeout": (408,),
+        "timeout": (408, 504, 524),
         "request_too_large": (413,),
         "rate_limit": (429,),
-        "unavailable": (409, 500, 502, 503, 504, 520, 522),
+        "unavailable": (409, 500, 502, 503, 520, 522),
+        "overloaded": (498, 529),
     }
     for kind, numbers in kinds.items():
         for status in numbers:
@@ -85,7 +86,7 @@ def statuses() -> Iterator[Script]:
     for wait in ("2", "1.5", "Wed, 21 Oct 2015 07:28:00 GMT", "-3", "1000000000", "soon", ""):
         yield Script(f"wait {wait!r}", faults.Status(429, headers={"Retry-After": wait}), ("rate_limit", ""))
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    yield Script("status 529", faults.Status(529, overloaded), ("overloaded", ""))
+    yield Script("status 529 with words", faults.Status(529, overloaded), ("overloaded", ""))
     yield Script("status 502 page", faults.Html(502), ("unavailable", ""))
     yield Script("status 200 error", Raw(b'{"error":{"message":"no","code":503}}'), ("unavailable", ""))
 

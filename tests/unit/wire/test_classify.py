@@ -56,6 +56,8 @@ def test_documented_error(case: Mapping[str, Any]) -> None:
         (503, '{"error":{"type":"unavailable_error","message":"Loading model"}}', "unavailable"),
         (504, "", "timeout"),
         (529, "", "overloaded"),
+        (529, '{"error":{"type":"server_error","message":"Site is overloaded"}}', "overloaded"),
+        (504, '{"error":{"type":"api_error"}}', "timeout"),
         (400, "{}", "bad_request"),
         (400, '{"error":{"message":"max_tokens is too large: 9. This model supports at most 8"}}', "bad_request"),
         (400, '{"error":{"code":"tool_use_failed","message":"Failed to call a function"}}', "protocol"),
@@ -72,6 +74,14 @@ def test_documented_error(case: Mapping[str, Any]) -> None:
 def test_signs_are_believed_in_order(status: int, body: str, expected: ErrorClass) -> None:
     """Codes, types and statuses decide; sentences decide about windows and histories, and where nothing else does."""
     assert expected == classify(status, {}, body).kind
+
+
+def test_an_allowance_that_comes_back_is_waited_for() -> None:
+    """A spent allowance is lasting, unless the provider says when there is a new one."""
+    body = '{"error":{"message":"You have reached your usage limit"}}'
+    lasting, passing = classify(403, {}, body), classify(403, {"retry-after": "30"}, body)
+    assert ("quota", False, None) == (lasting.kind, lasting.retryable, lasting.wait_s)
+    assert ("quota", True, 30.0) == (passing.kind, passing.retryable, passing.wait_s)
 
 
 def test_nested_body_of_a_router() -> None:

@@ -21,7 +21,7 @@ from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
 from plait.models.limiter import RateLimiter
 from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
 from plait.models.listing import alist_models, list_models, with_near_names
-from plait.models.profiles import EndpointProfile
+from plait.models.profiles import EndpointProfile, with_wire
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
 from plait.wire.profile import WireName
 
@@ -240,7 +240,7 @@ def chat_model(
     if profile is not None:
         at = at.with_profile(profile)
     if wire is not None:
-        at = at.with_profile(replace(at.profile, wire=replace(at.profile.wire, wire=wire)))
+        at = at.with_profile(with_wire(at.profile, wire))
     options = BackendOptions(
         timeouts=timeouts or Timeouts(),
         network=network or Network(),

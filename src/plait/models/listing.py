@@ -1,6 +1,6 @@
-"""Which models an endpoint has, asked when one was not found.
+"""Which models an endpoint has, asked when one was not found, and what the list says of one.
 
-Floor: 2. Owns: the list and near names in it; never: a choice.
+Floor: 2. Owns: the list, near names and windows in it; never: a choice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ PATH: Final = "/models"
 QUICK: Final = Timeouts(connect_s=3.0, first_byte_s=3.0, idle_s=3.0, total_s=5.0)
 _BYTES_MAX: Final = 8 * 1024 * 1024
 _SHOWN_MAX: Final = 5
+_WINDOWS: Final = tuple("context_length context_window max_context_length max_model_len max_input_tokens n_ctx".split())
+"""What servers call a model's window in their lists; a window it was merely trained with is not it."""
 
 
 def list_request(backend: Backend) -> HttpRequest:
@@ -36,16 +38,31 @@ def list_models(backend: Backend) -> tuple[str, ...]:
     Raises:
         ProviderFailed: it cannot be asked.
     """
-    stream = backend.transport.open(list_request(backend), QUICK)
-    try:
-        body = bytearray()
-        for piece in stream:
-            body += piece
-            if len(body) > _BYTES_MAX:
-                return ()
-        return names_in(bytes(body)) if stream.status == 200 else ()
-    finally:
-        stream.close()
+    return names_in(_get(backend, list_request(backend)))
+
+
+def listed_window(backend: Backend, model: str) -> int | None:
+    """Return the window of a model in tokens as the endpoint states it, None where it does not.
+
+    llama.cpp's server states in its list what the model was trained with, and elsewhere what it gives it.
+
+    Raises:
+        ProviderFailed: it cannot be asked.
+    """
+    asked = list_request(backend)
+    entries = _entries(_get(backend, asked))
+    named = [entry for entry in entries if entry.get("id") == model]
+    if not named and len(entries) == 1 and entries[0].get("owned_by") == "llamacpp":
+        named = entries  # it has one model and serves it under every name
+    if not named:
+        return None
+    entry = named[0]
+    window = _window_of(entry)
+    if window is None and entry.get("owned_by") == "llamacpp":
+        url = f"{backend.endpoint.base.removesuffix('/v1')}/props"
+        settings = _json(_get(backend, HttpRequest("GET", url, asked.headers))).get("default_generation_settings")
+        window = _window_of(settings) if isinstance(settings, Mapping) else None
+    return window
 
 
 async def alist_models(backend: Backend) -> tuple[str, ...]:
@@ -64,14 +81,7 @@ async def alist_models(backend: Backend) -> tuple[str, ...]:
 
 def names_in(body: bytes) -> tuple[str, ...]:
     """Return the names in a list of models, in either of its usual forms."""
-    try:
-        document: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return ()
-    if isinstance(document, Mapping):
-        document = document.get("data", document.get("models"))
-    items = document if isinstance(document, list) else []
-    names = [item.get("id", item.get("name")) if isinstance(item, Mapping) else item for item in items]
+    names = [item.get("id", item.get("name")) if isinstance(item, Mapping) else item for item in _items(body)]
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -84,3 +94,49 @@ def with_near_names(failed: ProviderFailed, model: str, names: Sequence[str]) ->
         more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
         failed.hint = f"the endpoint has {', '.join(names[:_SHOWN_MAX])}{more}"
     return failed
+
+
+def _get(backend: Backend, request: HttpRequest) -> bytes:
+    """Return the body of an answer, empty for a refusal and for one that is larger than any list."""
+    stream = backend.transport.open(request, QUICK)
+    try:
+        body = bytearray()
+        for piece in stream:
+            body += piece
+            if len(body) > _BYTES_MAX:
+                return b""
+        return bytes(body) if stream.status == 200 else b""
+    finally:
+        stream.close()
+
+
+def _items(body: bytes) -> list[Any]:
+    try:
+        document: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    if isinstance(document, Mapping):
+        document = document.get("data", document.get("models"))
+    return document if isinstance(document, list) else []
+
+
+def _entries(body: bytes) -> list[Mapping[str, object]]:
+    return [item for item in _items(body) if isinstance(item, Mapping)]
+
+
+def _json(body: bytes) -> Mapping[str, object]:
+    try:
+        document: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, Mapping) else {}
+
+
+def _window_of(entry: Mapping[str, object]) -> int | None:
+    meta = entry.get("meta")
+    for place in (entry, meta if isinstance(meta, Mapping) else {}):
+        for name in _WINDOWS:
+            value = place.get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+    return None

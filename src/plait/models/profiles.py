@@ -8,10 +8,15 @@ The table itself is data and stands in `profile_table`. A host that is not in it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from plait.models.routes import is_private
-from plait.wire.profile import WireProfile
+from plait.wire.profile import WireName, WireProfile
+
+ANTHROPIC_VERSION: Final = "2023-06-01"
+"""The one version of the Anthropic API; every request on that wire names it."""
+ANTHROPIC_KEY_HEADER: Final = "x-api-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,24 @@ def profile_named(name: str) -> EndpointProfile | None:
     from plait.models.profile_table import LOCAL, PROFILES
 
     return next((profile for profile in (*PROFILES, LOCAL) if profile.name == name), None)
+
+
+def with_wire(profile: EndpointProfile, wire: WireName) -> EndpointProfile:
+    """Return the profile of the same endpoint for a wire that it also speaks.
+
+    On the anthropic wire requests name the API's version, thoughts go back with their signatures, and a host of which
+    nothing is known is given the key as Anthropic's own is.
+    """
+    spoken = replace(profile.wire, wire=wire)
+    if wire == profile.wire.wire or wire != "anthropic":
+        return replace(profile, wire=spoken)
+    is_known = bool(profile.hosts)
+    return replace(
+        profile,
+        wire=replace(spoken, reasoning_echo="always"),
+        auth_header=profile.auth_header if is_known else ANTHROPIC_KEY_HEADER,
+        headers={"anthropic-version": ANTHROPIC_VERSION, **profile.headers},
+    )
 
 
 def _matches(host: str, pattern: str) -> bool:

@@ -1,0 +1,237 @@
+"""What effects were answered with, as the facts that follow them say.
+
+Floor: 1. Owns: which answer a recorded fact stands for; never: whether it is the right one (`rerun`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from plait.core.errors import ErrorClass
+from plait.core.exchange import ProviderFailed, Reply
+from plait.core.facts import (
+    Asked,
+    Fact,
+    MessageAdded,
+    Observation,
+    Reset,
+    RetryScheduled,
+    RoundClosed,
+    ToolEnd,
+    ToolStart,
+    TurnEnd,
+)
+from plait.core.messages import ToolCall, assistant
+from plait.core.usage import Usage
+from plait.kernel.compact import select, size_chars
+from plait.kernel.effects import (
+    NOTHING,
+    Allow,
+    Approve,
+    Ask,
+    Boundary,
+    Compact,
+    Deny,
+    Interrupted,
+    Outcome,
+    Plan,
+    Replace,
+    Stop,
+    Think,
+    Wait,
+)
+from plait.kernel.rules import Rules
+from plait.kernel.state import State
+
+_LOOPS_OWN: Final = frozenset(
+    {"completed", "max_steps", "loop_guard", "truncated", "content_filter", "approval_required", "waiting"}
+)
+"""Reasons for which the loop itself ends a turn."""
+_CUT_OFF: Final = "\n[interrupted]"
+
+
+class Unclear(Exception):
+    """The facts do not say what an effect was answered with."""
+
+
+class Recorded:
+    """A log, read from one fact to the next; observations are passed over."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        numbered = enumerate(facts, 1)
+        self._facts = [(seq, fact) for seq, fact in numbered if not isinstance(fact, Observation)]
+        self._at = 0
+
+    @property
+    def next(self) -> Fact | None:
+        """The fact that comes next; None at the end."""
+        return self.peek(0)
+
+    @property
+    def seq(self) -> int:
+        """The place of the next fact in the log."""
+        return self._facts[self._at][0]
+
+    def peek(self, ahead: int) -> Fact | None:
+        """Return a fact further on."""
+        index = self._at + ahead
+        return self._facts[index][1] if index < len(self._facts) else None
+
+    def advance(self) -> None:
+        """Leave the next fact behind."""
+        self._at += 1
+
+    def inputs(self, ahead: int) -> tuple[MessageAdded, ...]:
+        """Return the messages of a user, or of a host, from there on."""
+        found: list[MessageAdded] = []
+        while isinstance(fact := self.peek(ahead + len(found)), MessageAdded) and _is_input(fact):
+            found.append(fact)
+        return tuple(found)
+
+    def plan(self, at: Boundary, state: State, rules: Rules) -> Plan:
+        """Return what the host wanted at a boundary."""
+        fact = self.next
+        if isinstance(fact, TurnEnd):
+            # A failed request's end carries what it used, and is thrown at the request.
+            is_own = fact.reason in _LOOPS_OWN or (fact.usage is not None and at.phase == "step")
+            return NOTHING if is_own else Plan(stop=Stop(fact.reason, fact.detail))
+        plan, ahead = NOTHING, 0
+        if isinstance(fact, Reset) and fact.why == "compaction":
+            span = select(state.history, state.turn_began, rules.shrinking.keep_last_units)
+            if span is None or (span.start, span.end) != (fact.start, fact.end):
+                return NOTHING  # made after a request that did not fit
+            plan, ahead = Plan(compact=Compact()), 1
+        if isinstance(fact := self.peek(ahead), Reset):
+            plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
+            ahead += 1
+        injected = self.inputs(ahead)
+        return replace(
+            plan,
+            inject=tuple(fact.message for fact in injected),
+            final_reply=_words_of_host(self.peek(ahead + len(injected))),
+        )
+
+    def failure(self) -> ProviderFailed | Interrupted | None:
+        """Return what a model request failed with, or was stopped by; None where it was answered."""
+        match fact := self.next:
+            case RetryScheduled():
+                # The delay is stated, so that nobody has to guess it again.
+                failed = _failed(fact.kind, fact.message, fact.usage)
+                failed.retry_after_s, failed.retryable = fact.delay_ms / 1000, True
+                return failed
+            case Reset(why="compaction"):
+                return _failed("context_overflow")
+            case MessageAdded() if fact.message.marked("interrupted"):
+                halt = self.halt(1)
+                if halt is None:
+                    raise Unclear
+                halt.partial = assistant(fact.message.content.removesuffix(_CUT_OFF))
+                return halt
+            case _:
+                return self.halt()
+
+    def summary(self, ask: Think) -> Reply | ProviderFailed | Interrupted:
+        """Return the answer to a request for a summary."""
+        fact = self.next
+        if not isinstance(fact, Reset) or fact.why != "compaction":
+            # Nothing was gained by it, so that it left no trace: nothing is by this one.
+            return self.halt() or Reply(assistant("-" * (size_chars(ask.view.history) + 1)), "end_turn")
+        if fact.usage is None:
+            return _failed("protocol")
+        return Reply(assistant(fact.messages[0].content), "end_turn", fact.usage)
+
+    def verdict(self, ask: Approve) -> Allow | Deny | Ask | Interrupted | None:
+        """Return how a call was judged; None where its round was interrupted before.
+
+        Raises:
+            Unclear: the log does not say.
+        """
+        ahead = 0
+        while (fact := self.peek(ahead)) is not None and not isinstance(fact, (RoundClosed, TurnEnd)):
+            verdict = _verdict_in(fact, ask.call)
+            if verdict is not None:
+                return verdict
+            if isinstance(fact, ToolEnd) and (fact.result.call_id, fact.result.status) == (ask.call.id, "cancelled"):
+                break
+            ahead += 1
+        halt = self._halted_round()
+        if halt is None:
+            raise Unclear
+        return halt
+
+    def outcomes(self, wait: Wait) -> tuple[Outcome, ...] | Interrupted:
+        """Return what calls had come to when somebody waited for them, or for a time to pass.
+
+        Raises:
+            Unclear: the log does not say.
+        """
+        if wait.timeout_s is not None:
+            return self.halt() or ()
+        ended = self._halted_round() or self._ended()
+        if not ended:
+            raise Unclear
+        return ended
+
+    def halt(self, ahead: int = 0) -> Interrupted | None:
+        """Return what ended the turn in the middle of something, where its end is there."""
+        fact = self.peek(ahead)
+        if not isinstance(fact, TurnEnd) or fact.reason in _LOOPS_OWN:
+            return None
+        halt = Interrupted(fact.reason)
+        if fact.usage is not None:
+            halt.__cause__ = _failed("protocol", fact.detail, fact.usage)
+        elif fact.detail:
+            halt.__cause__ = RuntimeError(fact.detail)
+        return halt
+
+    def _ended(self) -> tuple[Outcome, ...]:
+        """What the log says next about calls, up to anything else."""
+        outcomes: list[Outcome] = []
+        while True:
+            match fact := self.peek(len(outcomes)):
+                case ToolEnd():
+                    outcomes.append(Outcome.of(fact.result))
+                case Asked():
+                    outcomes.append(Outcome(fact.call_id, "deferred", None, fact.request))
+                case _:
+                    return tuple(outcomes)
+
+    def _halted_round(self) -> Interrupted | None:
+        """The interruption that closed this round, or None when it was not interrupted."""
+        outcomes = self._ended()
+        if not isinstance(self.peek(len(outcomes)), RoundClosed):
+            return None
+        halt = self.halt(len(outcomes) + 1)
+        if halt is not None:
+            halt.outcomes = outcomes
+        return halt
+
+
+def _verdict_in(fact: Fact, call: ToolCall) -> Allow | Deny | Ask | None:
+    match fact:
+        case ToolStart() if fact.call_id == call.id:
+            return Allow(call if fact.arguments is None else replace(call, raw=fact.arguments), fact.intent)
+        case Asked() if fact.call_id == call.id:
+            return Ask(fact.request, fact.question)
+        case ToolEnd() if fact.result.call_id == call.id and fact.result.status == "denied":
+            return Deny(fact.result.content)
+        case _:
+            return None
+
+
+def _is_input(fact: MessageAdded) -> bool:
+    return fact.message.role not in ("assistant", "tool") and not fact.message.marked("guard")
+
+
+def _words_of_host(fact: Fact | None) -> str | None:
+    """Return an answer that no model gave: it came without usage, and was not cut off."""
+    if not isinstance(fact, MessageAdded) or fact.usage is not None or fact.sent:
+        return None
+    message = fact.message
+    return message.content if message.role == "assistant" and not message.marked("interrupted") else None
+
+
+def _failed(kind: ErrorClass | str, message: str = "", usage: Usage | None = None) -> ProviderFailed:
+    return ProviderFailed(kind, message, usage=usage, retryable=False)  # type: ignore[arg-type]

@@ -102,3 +102,8 @@ class ProviderFailed(Exception):
         self.detail = detail
         """A narrower word than the class, such as `incomplete_stream` or `not_event_stream`."""
         self.hint = hint
+        self.gave_up = ""
+        """Why the request is not made again though it might succeed, in words; empty where it would not."""
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.gave_up}" if self.gave_up else self.message

@@ -29,7 +29,7 @@ from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
-from plait.kernel.rules import Retry, Rules
+from plait.kernel.rules import Rules
 from plait.kernel.tools import Tool, ToolTable
 
 
@@ -93,7 +93,7 @@ class Agent:
         self._context = context
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
         # Agents that fail together must not ask again together.
-        self._rules = rules_of(self.limits, rules or Rules(retry=Retry(seed=random.getrandbits(32))))
+        self._rules = rules_of(self.limits, rules or Rules(), random.getrandbits(32))
         self._on_event = on_event
         self._finishing = Finishing(self.limits.max_tool_result_tokens, _redacted if redact else None)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)

@@ -99,7 +99,7 @@ class BaseHost:
         self._observers.raise_fault()
         if ask.purpose != "step":
             return None
-        if ask.attempt > 1 and self._shown:
+        if self._shown:
             self.publish(AttemptReset(self._state.steps + 1, ask.attempt, self._shown))
         self._draft.clear()
         self._shown = 0
@@ -174,6 +174,6 @@ class BaseHost:
         return tool
 
 
-def rules_of(limits: Limits, base: Rules) -> Rules:
-    """Return the loop's rules with this conversation's ceiling of steps."""
-    return Rules(limits.max_steps, base.retry, base.guards, base.shrinking)
+def rules_of(limits: Limits, base: Rules, seed: int) -> Rules:
+    """Return the loop's rules with this conversation's ceiling of steps and jitter."""
+    return Rules(limits.max_steps, base.retry.of(seed), base.guards, base.shrinking)

@@ -6,12 +6,13 @@ Floor: 1. Owns: the numbers and the arithmetic of retry delays; never: a clock o
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plait.core.exchange import ProviderFailed
 
 _DOUBLINGS_MAX: Final = 64
+_AGE_S: Final = 10 * 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Retry:
     cap_s: float = 60.0
     stated_wait_max_s: float = 600.0
     """The longest wait of a provider's own that is honoured; a longer one is surfaced instead."""
-    seed: int = 0
-    """Makes the jitter repeatable; give each conversation its own, so that they do not retry in step."""
+    seed: int | None = None
+    """Makes the jitter repeatable; None gives each conversation its own, so that they do not retry in step."""
 
     def delay_s(self, failure: ProviderFailed, attempt: int) -> float | None:
         """Return how long to wait before the next request, or None when there shall be none.
@@ -39,6 +40,19 @@ class Retry:
             return max(0.0, failure.retry_after_s) if failure.retry_after_s <= self.stated_wait_max_s else None
         full_s = min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX))
         return full_s * (1 - random.Random(f"{self.seed}:{attempt}").random() / 2)
+
+    def why_not(self, failure: ProviderFailed, attempt: int) -> str:
+        """Return in words why `delay_s` is None, nothing where the failure itself says it."""
+        if not failure.retryable:
+            return ""
+        stated_s = failure.retry_after_s
+        if stated_s is not None and not stated_s <= self.stated_wait_max_s:
+            return f"it asks to wait {_span(stated_s)}, and no more than {_span(self.stated_wait_max_s)} are waited"
+        return f"gave up after {attempt} requests" if attempt > 1 else ""
+
+    def of(self, seed: int) -> Retry:
+        """Return these rules for one conversation: with a seed of their own, or else with its."""
+        return replace(self, seed=seed) if self.seed is None else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +87,13 @@ class Rules:
     retry: Retry = field(default_factory=Retry)
     guards: Guards = field(default_factory=Guards)
     shrinking: Shrinking = field(default_factory=Shrinking)
+
+
+def _span(seconds: float) -> str:
+    """Return a length of time as a person says it."""
+    if not 0 <= seconds < _AGE_S:
+        return "without end"
+    if seconds < 120:
+        return f"{seconds:g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -88,6 +88,7 @@ class State:
         "turn_began",
         "turn_usage",
         "usage_before",
+        "waited_ms",
     )
 
     def __init__(self) -> None:
@@ -107,6 +108,8 @@ class State:
         self.nudges = 0
         """Warnings that the loop gave the model in this turn."""
         self.retry: RetryScheduled | None = None
+        self.waited_ms = 0
+        """How much of that retry's wait was over when the log was opened; set by whoever opened it."""
         self.last_stop: StopReason | None = None
         self.usage_before = Usage.ZERO
         """What was used before this turn."""
@@ -228,6 +231,7 @@ class State:
     def _retry(self, fact: RetryScheduled) -> None:
         self.attempts = fact.attempt
         self.retry = fact
+        self.waited_ms = 0
         if fact.usage is not None:
             self._spend(fact.usage)
 

@@ -22,7 +22,7 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
     """Get one whole answer: wait and try again, or make room and try again, as far as the rules go."""
     while True:
         if state.retry is not None:
-            yield Wait(state.retry.delay_ms / 1000)
+            yield Wait(max(0, state.retry.delay_ms - state.waited_ms) / 1000)
         try:
             reply: Reply = yield Think(state.view(), "step", state.attempts + 1)
             return reply
@@ -37,6 +37,7 @@ def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[E
     attempt = state.attempts + 1
     delay_s = rules.retry.delay_s(failure, attempt)
     if delay_s is None:
+        failure.gave_up = rules.retry.why_not(failure, attempt)
         raise Interrupted("error") from failure
     scheduled = RetryScheduled(attempt, round(delay_s * 1000), failure.kind, failure.message, failure.usage)
     yield from record(state, scheduled)

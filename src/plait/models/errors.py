@@ -85,6 +85,8 @@ def to_error(failure: ProviderFailed, *, model: str = "", endpoint: str = "") ->
 def _message(failure: ProviderFailed, model: str, endpoint: str) -> str:
     """Say who said it, unless the failure's own sentence does."""
     said = _line(failure.message)
+    if failure.gave_up:
+        said = f"{said}; {failure.gave_up}" if said else failure.gave_up
     if failure.status is None:
         return said
     opening = _OPENINGS[failure.kind].format(where=where_of(endpoint) or "the endpoint", model=model)

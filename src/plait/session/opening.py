@@ -166,7 +166,7 @@ def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], session_id: s
         request_params=dict(schema.get("request_params") or {}),
         context_window=schema.get("context_window"),
         streams=streams_of(schema) is True,
-        rules=rules_of(limits, Rules(retry=given["retry"] or Retry(seed=zlib.crc32(session_id.encode())))),
+        rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(session_id.encode())),
     )
 
 

@@ -99,6 +99,7 @@ def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms
         with _without_collections():
             journal = read_journal(data, str(path), safe_bytes)
             state = _folded(journal, data, path)
+            state.waited_ms = _waited_ms(journal, state, now_ms)
         if journal.torn is not None:
             _cut(fd, path, data, journal.torn)
         # Its last writer may have died between a write, or the file's making, and the sync.
@@ -116,6 +117,14 @@ def _folded(journal: Journal, data: bytes, path: Path) -> State:
         except FoldError as error:
             raise corrupt(seq, offset_of(data, seq), str(path), str(error)) from error
     return state
+
+
+def _waited_ms(journal: Journal, state: State, now_ms: Callable[[], int]) -> int:
+    """Return how much of the wait for a retry is over; a clock that was set back does not make it longer."""
+    if state.retry is None:
+        return 0
+    told = zip(reversed(journal.told.facts), reversed(journal.told.times_ms), strict=True)
+    return max(0, now_ms() - next(at_ms for fact, at_ms in told if fact is state.retry))
 
 
 @contextlib.contextmanager

@@ -66,10 +66,30 @@ def test_attempts_have_a_limit() -> None:
 
     end = world.run()
 
-    assert ("error", "no 5") == (end.reason, end.detail)
+    assert ("error", "no 5; gave up after 6 requests") == (end.reason, end.detail)
+    assert [end.detail] == [fact.detail for fact in world.of_type(TurnEnd)]
     assert isinstance(end.error, ProviderFailed)
     assert 6 == len(world.thinks)
     assert ["user: Do the task."] == world.history
+
+
+@pytest.mark.parametrize(
+    "stated_s, words", [(700.0, "12 min"), (7_500.0, "2 h 5 min"), (1e12, "without end"), (float("nan"), "without end")]
+)
+def test_a_wait_that_is_too_long_is_told_with_its_time(stated_s: float, words: str) -> None:
+    """A wait beyond what is honoured ends the turn at once; how long it is stands in the fact and on the failure."""
+    world = World([failed("rate_limit", "slow down", retry_after_s=stated_s)])
+
+    end = world.run()
+
+    assert f"slow down; it asks to wait {words}, and no more than 10 min are waited" == end.detail
+    assert [end.detail] == [fact.detail for fact in world.of_type(TurnEnd)]
+    assert ([], 1) == (world.waits, len(world.thinks))
+
+
+def test_a_seed_of_ones_own_is_kept() -> None:
+    """A conversation gives its seed to rules that have none, and only to those."""
+    assert (5, 7) == (Retry().of(5).seed, Retry(seed=7).of(5).seed)
 
 
 @pytest.mark.parametrize("kind", ["auth", "quota", "bad_request", "model_not_found", "cache_proof"])
@@ -134,6 +154,20 @@ def test_a_resumed_wait_is_waited() -> None:
     assert "completed" == world.turn(resume=True).end.reason  # type: ignore[union-attr]
     assert [2] == [ask.attempt for ask in world.thinks]
     assert 1 == len(world.waits)
+
+
+@pytest.mark.parametrize("waited_ms, left_ms", [(0, 400), (150, 250), (400, 0), (10**9, 0)])
+def test_what_was_waited_before_is_not_waited_again(waited_ms: int, left_ms: int) -> None:
+    """Of a wait that a log tells of only the rest is waited, and the next one is waited whole again."""
+    state = fold((TurnStart(), MessageAdded(TASK), RetryScheduled(1, 400, "overloaded")))
+    state.waited_ms = waited_ms
+    rules = Rules(retry=Retry(seed=1))
+
+    loop = turn(state, TABLE, rules, resume=True)
+    trace = play(loop, iter([NOTHING, (), failed(), (), said("done"), NOTHING]))
+
+    waits = [effect.timeout_s for effect in trace.effects if isinstance(effect, Wait)]
+    assert [left_ms / 1000, rules.retry.delay_s(failed(), 2)] == [waits[0], pytest.approx(waits[1], abs=1e-3)]
 
 
 def long_history(world: World, rounds: int = 6) -> World:

@@ -20,6 +20,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("plait.cli.run_command:run", "Give the agent a task and wait for its answer."),
     "demo": ("plait.cli.demo.command:demo", "Watch the agent mend a sample repository; no key, no network."),
     "doctor": ("plait.cli.doctor_command:doctor", "Check what plait needs on this machine."),
+    "probe": ("plait.cli.probe_command:probe", "Find out what an endpoint can do, and write an agent spec."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }

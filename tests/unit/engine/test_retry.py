@@ -17,6 +17,7 @@ from plait.core.messages import user
 from plait.engine.agent import Agent
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.result import RunResult
+from plait.kernel.effects import End
 from plait.kernel.ports import Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import ToolTable
@@ -55,7 +56,7 @@ def test_text_is_withdrawn_where_room_had_to_be_made(colour: str) -> None:
     """Words that were shown before a stream told of an overflow do not count, though no request is retried as such."""
     heard: list[Event] = []
     overflow = Fail("context_overflow", "too long", after=["half"])
-    long = [Say("earlier"), *[Say(f"a{n}") for n in range(4)], overflow, Say("summary"), Say("whole")]
+    long: list[Say | Fail] = [Say("earlier"), *[Say(f"a{n}") for n in range(4)], overflow, Say("summary"), Say("whole")]
     with ScriptedModel(long) as model:
         conversation = Conversation(model, Terms(ToolTable([]), Setup()), Workbench(VirtualClock()))
         conversation.observers.add(heard.append)
@@ -143,7 +144,7 @@ def test_a_restart_waits_only_for_what_is_left(tmp_path: Path, colour: str, pass
     assert (left_s,) == clock.sleeps
 
 
-async def _finish(conversation: Conversation) -> Any:
+async def _finish(conversation: Conversation) -> End:
     end = await conversation.aturn(resume=True)
     await conversation.aclose()
     return end

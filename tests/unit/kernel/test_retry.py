@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.exchange import ProviderFailed
-from plait.core.facts import Reset, RetryScheduled, TurnEnd
+from plait.core.facts import MessageAdded, Reset, RetryScheduled, TurnEnd, TurnStart
 from plait.core.messages import assistant, user
 from plait.core.usage import Usage
-from plait.kernel.effects import NOTHING, Interrupted
+from plait.kernel.effects import NOTHING, Interrupted, Wait
+from plait.kernel.loop import turn
 from plait.kernel.rules import Guards, Retry, Rules, Shrinking
-from tests.helpers.worlds import TASK, World, call, failed, look_at, said
+from plait.kernel.scripted import play
+from plait.kernel.state import fold
+from tests.helpers.worlds import TABLE, TASK, World, call, failed, look_at, said
 
 
 def test_a_transient_failure_is_tried_again() -> None:

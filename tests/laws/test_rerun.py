@@ -52,7 +52,9 @@ def test_a_conversation_comes_out_the_same(program: Program) -> None:
     assert told.difference is None
     answers = [fact for fact in world.of_type(MessageAdded) if fact.usage is not None]
     assert (len(answers), len(answers)) == (told.requests, told.proved)
-    assert 0 == told.followed
+    # What an approver rewrote so that it could not run is not in the log.
+    breaks = any(asking.fate == "break" for saying in program.sayings for asking in saying.calls)
+    assert told.followed <= breaks
 
 
 @given(programs, st.data())

@@ -103,7 +103,7 @@ class Recorded:
             if span is None or (span.start, span.end) != (fact.start, fact.end):
                 return NOTHING  # made after a request that did not fit
             plan, ahead = Plan(compact=Compact()), 1
-        if isinstance(fact := self.peek(ahead), Reset):
+        if isinstance(fact := self.peek(ahead), Reset) and fact.why != "compaction":
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1
         injected = self.inputs(ahead)

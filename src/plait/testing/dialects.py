@@ -8,21 +8,16 @@ A new API shape is one more class with these methods and one more entry in `DIAL
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from plait.testing.request import Request, raw_members
+from plait.testing.anthropic_dialect import AnthropicDialect
+from plait.testing.json_body import CREATED_AT_S, EVENT_HEADERS, JSON_HEADERS, dump, event, prompt_bytes
+from plait.testing.request import Request
 from plait.testing.response import Response, reason_of
+from plait.testing.responses_dialect import ResponsesDialect
 from plait.testing.steps import Call, Say, argument_deltas, deltas, joined
-
-_EVENT_HEADERS: Final[Mapping[str, str]] = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache",
-}
-_JSON_HEADERS: Final[Mapping[str, str]] = {"Content-Type": "application/json"}
-_CREATED_AT_S: Final = 1_700_000_000
 
 
 class Dialect(Protocol):
@@ -67,31 +62,26 @@ class ChatDialect:
     _DONE: Final = b"data: [DONE]\n\n"
 
     def prompt(self, request: Request) -> bytes:
-        members = raw_members(request.body)
-        messages = members.get("messages", b"")
-        if not messages.startswith(b"["):
-            raise ValueError("the request has no list of messages")
-        # Without its closing bracket the list of one request is a prefix of the next one's.
-        return members.get("tools", b"") + messages[:-1].rstrip()
+        return prompt_bytes(request, "tools", listed="messages")
 
     def render(self, say: Say, request: Request, usage: Mapping[str, object]) -> Response:
         if request.stream:
             return Response(
                 tuple(self._events(say, request, usage)),
-                _EVENT_HEADERS,
+                EVENT_HEADERS,
                 framing="chunked",
                 gap_s=say.gap_s,
                 delay_s=say.delay_s,
             )
-        return Response((self._document(say, request, usage),), _JSON_HEADERS, delay_s=say.delay_s)
+        return Response((self._document(say, request, usage),), JSON_HEADERS, delay_s=say.delay_s)
 
     def error(self, status: int, message: str) -> Response:
         kind = "server_error" if status >= 500 else "invalid_request_error"
         body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
-        return Response((_dump(body),), _JSON_HEADERS, status)
+        return Response((dump(body),), JSON_HEADERS, status)
 
     def error_event(self, error: Mapping[str, object]) -> bytes:
-        return _event({"error": error})
+        return event({"error": error})
 
     def without_done(self, pieces: Sequence[bytes]) -> tuple[bytes, ...]:
         return tuple(piece for piece in pieces if piece != self._DONE)
@@ -107,13 +97,13 @@ class ChatDialect:
             message["tool_calls"] = [{**_opening(call), "function": _function(call)} for call in say.calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": say.stop}
         body = {**_envelope(request, "chat.completion"), "choices": [choice]}
-        return _dump({**body, "usage": usage} if usage else body)
+        return dump({**body, "usage": usage} if usage else body)
 
     def _events(self, say: Say, request: Request, usage: Mapping[str, object]) -> Iterable[bytes]:
         envelope = _envelope(request, "chat.completion.chunk")
 
         def chunk(delta: Mapping[str, object], finish: str | None = None) -> bytes:
-            return _event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+            return event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
         yield chunk({"role": "assistant", "content": None if say.calls and not say.text else ""})
         for piece in deltas(say.reasoning):
@@ -126,11 +116,11 @@ class ChatDialect:
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         yield chunk({}, say.stop)
         if usage and _wants_usage(request):
-            yield _event({**envelope, "choices": [], "usage": usage})
+            yield event({**envelope, "choices": [], "usage": usage})
         yield self._DONE
 
 
-DIALECTS: Final[Sequence[Dialect]] = (ChatDialect(),)
+DIALECTS: Final[Sequence[Dialect]] = (ChatDialect(), ResponsesDialect(), AnthropicDialect())
 """Every API shape that a server answers; the end of the path decides."""
 
 
@@ -141,7 +131,7 @@ def _wants_usage(request: Request) -> bool:
 
 def _envelope(request: Request, kind: str) -> dict[str, object]:
     number = f"chatcmpl-{request.number}"
-    return {"id": number, "object": kind, "created": _CREATED_AT_S, "model": request.model}
+    return {"id": number, "object": kind, "created": CREATED_AT_S, "model": request.model}
 
 
 def _opening(call: Call) -> dict[str, object]:
@@ -152,16 +142,7 @@ def _function(call: Call, arguments: str | None = None) -> dict[str, object]:
     return {"name": call.name, "arguments": call.arguments_text if arguments is None else arguments}
 
 
-def _dump(value: object) -> bytes:
-    # ASCII escapes keep lone surrogates and every other text sendable.
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-def _event(value: object) -> bytes:
-    return b"data: " + _dump(value) + b"\n\n"
-
-
 def server_error(status: int, message: str) -> Response:
     """Return an error that no dialect has a say in: an unknown path, a request without a step."""
     body = {"error": {"message": message, "type": reason_of(status).lower().replace(" ", "_"), "code": status}}
-    return Response((_dump(body),), _JSON_HEADERS, status)
+    return Response((dump(body),), JSON_HEADERS, status)

@@ -42,8 +42,9 @@ class Request:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The messages of the request, as they were sent."""
-        return [message for message in self.json.get("messages") or () if isinstance(message, dict)]
+        """The messages of the request, as they were sent; the input items of a Responses request."""
+        sent = self.json.get("messages") or self.json.get("input") or ()
+        return [message for message in sent if isinstance(message, dict)]
 
     @property
     def tools(self) -> list[dict[str, Any]]:

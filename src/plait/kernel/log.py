@@ -74,6 +74,11 @@ class MemoryLog:
         return fresh
 
     @property
+    def taken(self) -> int:
+        """How many facts were handed on."""
+        return self._taken
+
+    @property
     def uncommitted(self) -> int:
         """How many facts the barrier has not reached."""
         return len(self.entries) - self._committed

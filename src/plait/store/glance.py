@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from plait.core.facts import Fact, MessageAdded, Observation, Reset, TurnEnd, Tu
 from plait.core.messages import Message
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
+from plait.store.opening import cannot_open
 from plait.store.records import Journal, read_end, read_journal
 
 _HEAD_BYTES: Final = 1 << 14
@@ -90,13 +91,28 @@ def glance_at(folder: Path) -> Glance:
     )
 
 
-def _beginning(fd: int, path: str) -> tuple[Journal, dict[str, object]]:
+def said_at_start(path: Path) -> Mapping[str, object]:
+    """Return what a session said about itself when it began; raise `JournalError` where its journal cannot be read."""
+    try:
+        with disk.opened(path, os.O_RDONLY) as fd:
+            return _beginning(fd, str(path))[1]
+    except OSError as error:
+        raise cannot_open(path, error, "read") from error
+
+
+def _beginning(fd: int, path: str) -> tuple[Journal, Mapping[str, object]]:
     """As much of the beginning of a journal as it takes, and what its session said about itself."""
     journal = _head(fd, path, _HEAD_BYTES)
-    if not _first_words(journal.facts) and disk.size_of(fd) > _HEAD_BYTES:
+    is_about = _start(journal.facts)
+    if not (is_about and _first_words(journal.facts)) and disk.size_of(fd) > _HEAD_BYTES:
         journal = _head(fd, path, _LONG_HEAD_BYTES)
-    starts = (fact.data for fact in journal.facts if isinstance(fact, Observation) and fact.type == "session_start")
-    return journal, dict(next(starts, {}))
+        is_about = _start(journal.facts)
+    return journal, is_about
+
+
+def _start(facts: list[Fact]) -> Mapping[str, object]:
+    starts = (fact.data for fact in facts if isinstance(fact, Observation) and fact.type == "session_start")
+    return next(starts, {})
 
 
 def _head(fd: int, path: str, size_bytes: int) -> Journal:

@@ -10,6 +10,7 @@ than one message, or a turn that has not ended.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -65,6 +66,18 @@ def import_session(source: Path, folder: Path, conversation: str) -> Path:
     facts.append(Reset(0, 0, tuple(_history(items, state if wins else JournalState(), str(source))), "import"))
     entries = [Entry(seq, state.at_ms, "", fact) for seq, fact in enumerate(facts, 1)]
     return write_journal(folder, conversation, {"imported_from": str(source)}, entries)
+
+
+def is_journal(folder: Path) -> bool:
+    """Say whether a folder holds a journal of plait's own; raise `JournalError` where that cannot be seen."""
+    path = folder / JOURNAL
+    try:
+        with disk.opened(path, os.O_RDONLY) as fd:
+            return disk.read_some(fd, len(_BIRTH)) == _BIRTH
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise cannot_open(path, error, "read") from error
 
 
 def replay_older(data: bytes, path: str = "") -> JournalState:

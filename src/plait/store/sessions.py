@@ -80,10 +80,14 @@ class Sessions:
         names = sorted(self._names())
         if text in names:
             return SessionFolder(self.folder / text)
-        meant = [name for name in names if text and name.startswith(text)]
+        meant = [place.path.name for place in self.beginning_with(text)]
         if len(meant) == 1:
             return SessionFolder(self.folder / meant[0])
         raise _not_found(text, meant or difflib.get_close_matches(text, names, _CHOICES_MAX), bool(meant))
+
+    def beginning_with(self, text: str) -> list[SessionFolder]:
+        """Return the sessions whose names begin with something."""
+        return [SessionFolder(self.folder / name) for name in sorted(self._names()) if text and name.startswith(text)]
 
     def listed(self, project: str | None = None) -> list[Glance]:
         """Return the sessions, the latest first; those of one project, or all."""

@@ -10,6 +10,7 @@ Floor: 0. Owns: error classes, their stable codes and the advice they carry; nev
       ModelError                        .kind .status .retryable .retry_after_s .error_code
         AuthenticationError  QuotaExceeded  RateLimitError  ModelOverloaded  ModelUnavailable
         ModelTimeout  ModelProtocolError  ModelNotFound  CacheProofError
+        InvalidOutput                   .text .problems
         ModelRequestError
           ContextWindowExceededError  RequestTooLarge  InvalidHistory  InvalidTools  UnsupportedFeature
       PolicyError                       a limit or rule of the user's said no
@@ -216,6 +217,21 @@ class ModelNotFound(ModelError):
 
     code = "model_not_found"
     kind = "model_not_found"
+
+
+class InvalidOutput(ModelError):
+    """The model's answer does not fit the output type, even after it was told why; `text` is what it said."""
+
+    code = "invalid_output"
+    kind = "protocol"
+
+    def __init__(self, problems: str, *, text: str, hint: str = "") -> None:
+        super().__init__(
+            f"the answer does not fit the output type: {problems}",
+            hint=hint or "the answer is in the result's text: ask again, loosen the type, or choose another model",
+        )
+        self.problems = problems
+        self.text = text
 
 
 class CacheProofError(ModelError):

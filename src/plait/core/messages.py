@@ -8,7 +8,6 @@ results of all its calls in call order. The system prompt is composed for each s
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from plait.core.strict_json import JsonInvalid, dump, parse_object
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import os
 
 Role = Literal["user", "assistant", "tool", "summary"]
 ResultStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
@@ -104,18 +103,36 @@ class Image:
     kind: Literal["base64", "url"] = "base64"
 
     @classmethod
-    def from_path(cls, path: str | Path) -> Image:
-        """Read a picture from a file; its type is guessed from the name, else `image/png`."""
-        import mimetypes  # neither is needed to talk
-        from pathlib import Path
+    def from_path(cls, path: str | os.PathLike[str]) -> Image:
+        """Read a picture from a file; its type is told by its content.
 
-        guess = mimetypes.guess_type(str(path))[0] or "image/png"
-        return cls(base64.b64encode(Path(path).read_bytes()).decode("ascii"), guess)
+        Raises:
+            ConfigError: the file cannot be read, or is no PNG, JPEG, GIF or WebP.
+            RequestTooLarge: it is larger than any endpoint takes.
+        """
+        from plait.core.images import image_of_file  # not needed to talk
+
+        return image_of_file(path)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Image:
+        """Take a picture from a file's content; raise as `from_path` does."""
+        from plait.core.images import image_of_bytes
+
+        return image_of_bytes(data)
 
     @classmethod
     def from_url(cls, url: str) -> Image:
-        """Name a picture that the provider fetches itself."""
+        """Name a picture that the provider fetches itself; a `data:` URI holds the picture."""
+        head, comma, data = url.partition(",")
+        if comma and head.startswith("data:") and head.endswith(";base64"):
+            return cls(data, head[len("data:") : -len(";base64")])
         return cls(url, kind="url")
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the picture is; 0 for one that is named by its URL."""
+        return 0 if self.kind == "url" else len(self.data) * 3 // 4
 
     def as_data_uri(self) -> str:
         """Return the URL, or the bytes as a `data:` URI."""

@@ -9,13 +9,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import UnsupportedFeature
 from plait.core.events import Delta, Event
 from plait.core.ids import new_id
+from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
 from plait.core.redact import redact_secrets
 from plait.engine.approval import Approver
@@ -24,13 +25,16 @@ from plait.engine.calls import Finishing
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
 from plait.engine.limits import Limits
-from plait.engine.result import RunResult, error_of, status_of, text_of
+from plait.engine.result import RunResult, T, error_of, status_of, text_of
+from plait.engine.structured import Wanted, output_type_of, settle
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
 from plait.kernel.rules import Rules
 from plait.kernel.tools import Tool, ToolTable
+
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +52,65 @@ class Profile:
     reasoning: Literal["low", "medium", "high"] | None = None
 
 
-class Agent:
+class AgentOptions(TypedDict, total=False):
+    """Keywords of an agent, described there."""
+
+    system: str | None
+    approver: Approver | None
+    limits: Limits | None
+    context: ContextManager | None
+    plan_mode: bool
+    redact: bool
+    on_event: Callable[[Event], None] | None
+    options: Options | None
+    rules: Rules | None
+    on_boundary: BoundaryHook | None
+    clock: Clock | None
+    threads: Threads | None
+
+
+class RunOptions(TypedDict, total=False):
+    """Keywords of a run, described there."""
+
+    profile: Profile | None
+    on_text: Callable[[str], None] | None
+    images: Iterable[ImageSource]
+    cancel: Cancel | None
+
+
+class Agent(Generic[T]):
     """Runs tasks with a model and tools, and keeps nothing but what it is told to.
 
     Each `run` is a conversation of its own unless `context` is given. May be used from any thread, from inside a
     running event loop, and from inside one of its own tools. Without an approver the caller vouches for the tools.
     """
 
+    @overload
     def __init__(
         self,
         model: Model | str,
         tools: Iterable[Tool] = (),
         *,
+        output_type: type[T] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[Any],
+        model: Model | str,
+        tools: Iterable[Tool] = (),
+        *,
+        output_type: object,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        model: Model | str,
+        tools: Iterable[Tool] = (),
+        *,
+        output_type: object = None,
         system: str | None = None,
         approver: Approver | None = None,
         limits: Limits | None = None,
@@ -73,11 +124,13 @@ class Agent:
         clock: Clock | None = None,
         threads: Threads | None = None,
     ) -> None:
-        """Put an agent together; raise `ValueError` for tools with one name or an invalid schema.
+        """Put an agent together.
 
         Args:
             model: a model, or a name that `chat_model` finds.
             tools: what the model may call, in the order in which it sees them.
+            output_type: what answers have to be: text unless given; a dataclass, TypedDict or pydantic model, a type
+                made of these and of scalars, or a JSON Schema as a dict.
             system: the system prompt.
             approver: judges calls of tools that change something, run code or ask for it.
             limits: ceilings of a run.
@@ -85,6 +138,10 @@ class Agent:
             plan_mode: one approval for all calls of an answer, instead of one each.
             redact: take secrets out of tool results before the model sees them.
             on_event: sees every event of every run, in the thread that runs it.
+
+        Raises:
+            ValueError: two tools have one name, or a tool has an invalid schema.
+            ConfigError: the output type is none.
         """
         self.limits = limits or Limits()
         self._model = _model(model)
@@ -99,6 +156,7 @@ class Agent:
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._table = ToolTable(self._tools, compile=compile_schema)
+        self._output = output_type_of(output_type)
 
     @property
     def model(self) -> Model:
@@ -110,47 +168,72 @@ class Agent:
         """The tools, in the order in which the model sees them."""
         return self._tools
 
+    @overload
+    def run(self, text: str, *, output_type: None = None, **options: Unpack[RunOptions]) -> RunResult[T]: ...
+
+    @overload
+    def run(self, text: str, *, output_type: type[U], **options: Unpack[RunOptions]) -> RunResult[U]: ...
+
+    @overload
+    def run(self, text: str, *, output_type: object, **options: Unpack[RunOptions]) -> RunResult[Any]: ...
+
     def run(
         self,
         text: str,
         *,
+        output_type: object = None,
         profile: Profile | None = None,
         on_text: Callable[[str], None] | None = None,
-        images: Iterable[Image] = (),
+        images: Iterable[ImageSource] = (),
         cancel: Cancel | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run a task in this thread and return its outcome.
 
         Args:
             text: what is asked.
+            output_type: what the answer has to be, in place of the agent's own.
             profile: a way of working for this run.
-            on_text: gets every fragment of the answer as it comes.
-            images: pictures that belong to the question.
+            on_text: gets every fragment of the answer as it comes; none of an answer that is given by a tool call.
+            images: pictures that belong to the question: `Image`s, paths, URLs or bytes.
             cancel: ends the run from another thread.
 
         Raises:
             UnsupportedFeature: pictures were given and the model takes none.
+            RequestTooLarge: a picture is larger than the endpoint takes.
+            ConfigError: a picture cannot be read or is none, or the output type is none.
         """
-        with self._conversation(profile, on_text) as conversation:
-            question = self._question(conversation.model, text, images)
+        pictures = tuple(map(image_of, images))
+        with self._conversation(profile, on_text, output_type) as conversation:
+            question = self._question(conversation, text, pictures)
             try:
                 end = conversation.turn((question,), cancel=cancel)
             finally:
                 conversation.close()
             return self._result(conversation, end)
 
+    @overload
+    async def arun(self, text: str, *, output_type: None = None, **options: Unpack[RunOptions]) -> RunResult[T]: ...
+
+    @overload
+    async def arun(self, text: str, *, output_type: type[U], **options: Unpack[RunOptions]) -> RunResult[U]: ...
+
+    @overload
+    async def arun(self, text: str, *, output_type: object, **options: Unpack[RunOptions]) -> RunResult[Any]: ...
+
     async def arun(
         self,
         text: str,
         *,
+        output_type: object = None,
         profile: Profile | None = None,
         on_text: Callable[[str], None] | None = None,
-        images: Iterable[Image] = (),
+        images: Iterable[ImageSource] = (),
         cancel: Cancel | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run a task in this task; see `run`. A cancelled task closes the run and raises CancelledError."""
-        with self._conversation(profile, on_text) as conversation:
-            question = self._question(conversation.model, text, images)
+        pictures = tuple(map(image_of, images))
+        with self._conversation(profile, on_text, output_type) as conversation:
+            question = self._question(conversation, text, pictures)
             try:
                 end = await conversation.aturn((question,), cancel=cancel)
             finally:
@@ -158,17 +241,14 @@ class Agent:
             return self._result(conversation, end)
 
     @contextmanager
-    def _conversation(self, profile: Profile | None, on_text: Callable[[str], None] | None) -> Iterator[Conversation]:
+    def _conversation(
+        self, profile: Profile | None, on_text: Callable[[str], None] | None, output_type: object
+    ) -> Iterator[Conversation]:
         profile = profile or Profile()
-        table = self._table
-        if profile.tool_filter is not None:
-            table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
-        system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
-        options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
         session_id = new_id("s")
-        policy = replace(self._policy, finishing=replace(self._finishing, session_id=session_id))
-        terms = Terms(table, Setup(system, table.schemas, options), policy, self._rules)
-        conversation = Conversation(_override(self._model, profile.model_override), terms, self._bench, id=session_id)
+        model = _override(self._model, profile.model_override)
+        terms = self._terms(profile, model, output_type, session_id)
+        conversation = Conversation(model, terms, self._bench, id=session_id)
         if self._context is not None:
             conversation.rewrite(0, 0, tuple(self._context.messages()), "context")
         if self._on_event is not None:
@@ -177,17 +257,34 @@ class Agent:
             conversation.observers.add(_text_handler(on_text), Delta)
         yield conversation
 
-    def _question(self, model: Model, text: str, images: Iterable[Image]) -> Message:
-        pictures = tuple(images)
-        check_images(model, pictures)
-        return user(text, pictures)
+    def _terms(self, profile: Profile, model: Model, output_type: object, session_id: str) -> Terms:
+        table = self._table
+        if profile.tool_filter is not None:
+            table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
+        options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
+        output = self._output if output_type is None else output_type_of(output_type)
+        wanted = None
+        if output is not None:
+            # What all runs of one context begin with stays the same, so that a type of one run's own adds no tool.
+            wanted = Wanted.of(output, model, table, may_add_tool=self._context is None or output is self._output)
+            options = wanted.options(options, has_other_tools=bool(table.schemas))
+            table = wanted.table(self._tools, profile.tool_filter) or table
+        finishing = replace(self._policy.finishing, session_id=session_id)
+        policy = replace(self._policy, finishing=finishing, wanted=wanted)
+        system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
+        return Terms(table, Setup(system, table.schemas, options), policy, self._rules)
 
-    def _result(self, conversation: Conversation, end: End) -> RunResult:
-        state = conversation.state
+    def _question(self, conversation: Conversation, text: str, pictures: tuple[Image, ...]) -> Message:
+        check_images(conversation.model, pictures)
+        wanted = conversation.terms.policy.wanted
+        return user(text if wanted is None else wanted.question(text), pictures)
+
+    def _result(self, conversation: Conversation, end: End) -> RunResult[Any]:
+        state, model = conversation.state, conversation.model
         if self._context is not None:
             self._context.replace(state.history)
         conversation.observers.raise_fault()
-        model = conversation.model
+        end, value = settle(end, state, conversation.terms.policy.wanted)
         error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", "")))
         return RunResult(
             text_of(end, error),
@@ -197,6 +294,7 @@ class Agent:
             state.turn_usage,
             tuple(state.history),
             state.steps,
+            value,
         )
 
 

@@ -43,12 +43,12 @@ class AsyncHost(BaseHost):
         return len(self._waiting) + len(self._tasks)
 
     async def boundary(self, at: Boundary) -> Plan:
-        """Answer with the limits' word, then with the face's."""
+        """Answer with the limits' word, then with the face's, then with the output type's."""
         plan = self._early_plan(at)
-        if plan is not NOTHING or self._policy.on_boundary is None:
-            return plan
-        said = self._policy.on_boundary(at)
-        return (await said if inspect.isawaitable(said) else said) or NOTHING
+        if plan is NOTHING and self._policy.on_boundary is not None:
+            said = self._policy.on_boundary(at)
+            plan = (await said if inspect.isawaitable(said) else said) or NOTHING
+        return self._late_plan(at) if plan is NOTHING else plan
 
     async def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""

@@ -18,6 +18,7 @@ from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.calls import Finishing
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
+from plait.engine.structured import Wanted
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Allow, Boundary, Deny, Outcome, Plan, Stop, Think
 from plait.kernel.rules import Rules
@@ -46,6 +47,10 @@ class Policy:
     on_boundary: BoundaryHook | None = None
     before_call: Callable[[ToolCall, Tool], Allow | Deny | None] | None = None
     """Judges a call before the approver does; None leaves it to the approver."""
+    wanted: Wanted | None = None
+    """What the turn's answer has to be, where it is more than text."""
+    is_watched: bool = False
+    """Somebody is to know of every call before it runs, so that each start is made durable."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,11 @@ class BaseHost:
             return Plan(stop=Stop("plan_denied", PLAN_DENIED))
         stop = self._spent() if at.phase == "step" else None
         return NOTHING if stop is None else Plan(stop=stop)
+
+    def _late_plan(self, at: Boundary) -> Plan:
+        """What the output type says at a boundary, when nobody else had anything to say."""
+        wanted = self._policy.wanted
+        return NOTHING if wanted is None else wanted.plan(at, self._state, self._policy.limits.max_steps)
 
     def _spent(self) -> Stop | None:
         """Return the stop that a ceiling of the turn calls for, or None."""

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Generic, Literal, cast
 
-from plait.core.errors import LimitReached, ModelProtocolError, PlaitError
+from plait.core.errors import InvalidOutput, LimitReached, ModelProtocolError, PlaitError
 from plait.core.exchange import ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
 from plait.kernel.effects import End
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+"""What an answer is: text, unless an output type was asked for."""
+
+INVALID_OUTPUT: Final = "invalid_output"
+"""Why a turn ended whose answer did not fit the output type."""
 Status = Literal["completed", "waiting", "interrupted", "limit", "error"]
 
 _STATUS: Final[Mapping[str, Status]] = {
@@ -37,7 +49,7 @@ _STATUS: Final[Mapping[str, Status]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Generic[T]):
     """The outcome of one run; `str()` of it is the text."""
 
     text: str
@@ -51,15 +63,34 @@ class RunResult:
     """The whole conversation, this turn included."""
     steps: int
     """Model answers of this turn."""
+    _value: T | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.text
 
-    def raise_for_status(self) -> RunResult:
+    @property
+    def output(self) -> T:
+        """The answer as the type that was asked for; the text where none was.
+
+        Raises:
+            PlaitError: the run did not come to an answer; it is the one in `error`, where that holds one.
+        """
+        return output_of(self.status, self.error, self._value)
+
+    def raise_for_status(self) -> RunResult[T]:
         """Return the result, or raise its error."""
         if self.error is not None:
             raise self.error
         return self
+
+
+def output_of(status: Status, error: PlaitError | None, value: T | None) -> T:
+    """Return the value of a completed turn; raise the error of any other."""
+    if error is not None:
+        raise error
+    if status != "completed":
+        raise PlaitError(f"there is no output: the turn ended as {status!r}", hint="look at its status first")
+    return cast("T", value)
 
 
 def status_of(reason: str) -> Status:
@@ -78,6 +109,8 @@ def error_of(end: End, *, model: str, endpoint: str) -> PlaitError | None:
         return cause
     if cause is not None:
         raise cause
+    if end.reason == INVALID_OUTPUT:
+        return InvalidOutput(end.detail, text=end.reply or "")
     if end.reason == "timeout":
         return LimitReached("the time for this turn is over", limit="timeout", hint="allow more time, or ask for less")
     status = status_of(end.reason)

@@ -66,11 +66,11 @@ class SyncHost(BaseHost):
         return len(self._inline) + len(self._waiting) + len(self._threaded)
 
     def boundary(self, at: Boundary) -> Plan:
-        """Answer with the limits' word, then with the face's."""
+        """Answer with the limits' word, then with the face's, then with the output type's."""
         plan = self._early_plan(at)
         if plan is NOTHING and self._policy.on_boundary is not None:
-            return self._policy.on_boundary(at) or NOTHING
-        return plan
+            plan = self._policy.on_boundary(at) or NOTHING
+        return self._late_plan(at) if plan is NOTHING else plan
 
     def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""

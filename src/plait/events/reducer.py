@@ -138,6 +138,9 @@ class Reducer:
     def _returned(self, result: ToolResult, started_ms: int | None, at_ms: int) -> named.NamedEvent:
         call = self._calls.get(result.call_id)
         data = result.data or {}
+        if call is not None and data.get("is_answer") is True:
+            # The model answered by this call: its arguments are its last word.
+            self._reply = call.raw
         files, change, diff = data.get("files"), data.get("diff_summary"), data.get("diff")
         started_at = None if started_ms is None else iso(started_ms)
         return named.ToolResult(

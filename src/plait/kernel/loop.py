@@ -70,8 +70,8 @@ def _steps(state: State, tools: ToolTable, rules: Rules) -> Loop:
         end: End | None = None
         if state.round is not None:
             end = yield from finish_round(state, state.round, tools)
-        elif state.is_answered:
-            end = yield from _finish(state, rules)
+        elif state.is_answered or answer_by_call(state, tools) is not None:
+            end = yield from _finish(state, tools, rules)
         else:
             end = yield from _step(state, rules)
         if end is not None:
@@ -98,10 +98,11 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     return None
 
 
-def _finish(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
+def _finish(state: State, tools: ToolTable, rules: Rules) -> Generator[Effect, Any, End | None]:
     """The model has answered: is that the end?"""
-    concern = guards.at_answer(state, rules.guards)
-    reply = _reply(state)
+    by_call = answer_by_call(state, tools)
+    concern = guards.at_answer(state, rules.guards) if by_call is None else None
+    reply = reply_of(state) if by_call is None else by_call
     if isinstance(concern, Stop):
         return End(concern.reason, reply, detail=concern.detail)
     if concern is not None:
@@ -111,11 +112,14 @@ def _finish(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     end = yield from _obey(state, plan, rules)
     if end is not None:
         return end if end.reply is not None else replace(end, reply=reply)
-    return End("completed", _reply(state)) if state.is_answered else None
+    by_call = answer_by_call(state, tools)
+    if by_call is not None:
+        return End("completed", by_call)
+    return End("completed", reply_of(state)) if state.is_answered else None
 
 
-def _reply(state: State) -> str:
-    """The answer: the model's last words, after those that were cut off and that it was told to go on from."""
+def reply_of(state: State) -> str:
+    """Return the model's last words, after those that were cut off and that it was told to go on from."""
     words: list[str] = []
     for index in range(len(state.history) - 1, state.turn_began - 1, -2):
         words.append(state.history[index].content)
@@ -125,6 +129,17 @@ def _reply(state: State) -> str:
         if before[0].tool_calls or not before[1].marked("guard"):
             break
     return "".join(text for text in reversed(words) if text.strip())
+
+
+def answer_by_call(state: State, tools: ToolTable) -> str | None:
+    """Return the arguments of the call that answered this turn, None where no tool that ends it has succeeded."""
+    history = state.history
+    if not state.in_turn or state.round is not None or len(history) - state.turn_began < 2:
+        return None
+    done = {result.call_id for result in history[-1].tool_results if result.status == "ok"}
+    calls = history[-2].tool_calls if done else ()
+    answers = (call for call in calls if call.id in done and (tool := tools.get(call.name)) and tool.ends_turn)
+    return next((call.raw for call in answers), None)
 
 
 def _obey(state: State, plan: Plan, rules: Rules) -> Generator[Effect, Any, End | None]:

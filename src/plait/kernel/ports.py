@@ -27,6 +27,8 @@ class Options:
     reasoning: Literal["low", "medium", "high"] | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
+    response_schema: Mapping[str, object] | None = None
+    """JSON Schema that answers must match; only for a model whose `structured_output` says that it takes one."""
     cache_key: str | None = None
     """Sent as `prompt_cache_key` where the endpoint takes it."""
     extra: Mapping[str, object] = field(default_factory=dict)

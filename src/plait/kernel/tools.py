@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast, get_args
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
-from plait.core.messages import ResultStatus, ToolCall, ToolResult
+from plait.core.messages import Image, ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, plain, text_of
 from plait.kernel.schema import hints_of, infer_parameters
 
@@ -46,7 +46,7 @@ class ToolContext:
 class Tool:
     """Something a model may call.
 
-    `fn` is sync or async and is called with the arguments as keywords; it returns text, `(text, data)`, a
+    `fn` is sync or async and is called with the arguments as keywords; it returns text, `(text, data)`, an `Image`, a
     `ToolResult`, None for empty text, or any JSON value. Parameters come from its signature unless given.
     """
 
@@ -69,6 +69,8 @@ class Tool:
     """May run beside other such calls of the same message."""
     idempotent: bool = field(default=False, kw_only=True)
     """May be run again when the end of an earlier run was not seen."""
+    ends_turn: bool = field(default=False, kw_only=True)
+    """A call that succeeds is the model's answer: its arguments are the reply, and the model is not asked again."""
     timeout_s: float | None = field(default=None, kw_only=True)
     category: str = field(default="general", kw_only=True)
     sandbox: object | None = field(default=None, kw_only=True)
@@ -141,6 +143,8 @@ def as_result(call_id: str, value: object) -> ToolResult:
         return ToolResult(call_id, value)
     if value is None:
         return ToolResult(call_id)
+    if isinstance(value, Image):
+        return ToolResult(call_id, images=(value,))
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping):
         text, data = value
         result = as_result(call_id, text)

@@ -23,7 +23,7 @@ from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
 from plait.models.listing import alist_models, list_models, with_near_names
 from plait.models.profiles import EndpointProfile, with_wire
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
-from plait.wire.profile import WireName
+from plait.wire.profile import CallForm, StructuredOutput, WireName
 
 
 class ChatModel:
@@ -76,6 +76,18 @@ class ChatModel:
         """True when user messages may hold pictures."""
         return self._target.wire.images
 
+    @property
+    def image_bytes_max(self) -> int:
+        """The largest picture that the endpoint takes."""
+        return self._target.wire.image_bytes_max
+    @property
+    def structured_output(self) -> StructuredOutput:
+        """Whether answers can be held to a JSON Schema: also beside tools, only where there are none, never."""
+        return self._target.wire.structured_output
+    @property
+    def calls(self) -> CallForm:
+        """Whether tools are declared and called as data, or in the model's text."""
+        return self._target.wire.calls
     def __repr__(self) -> str:
         return f"ChatModel({self.name!r}, {self.endpoint!r})"
 

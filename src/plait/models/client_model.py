@@ -24,8 +24,9 @@ from plait.models.foreign import document_of, failure_of_client
 from plait.models.profiles import profile_of
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import message_dicts, tool_dict
+from plait.wire.encoding import answer_format
 from plait.wire.names import original_names
-from plait.wire.profile import DecodeOptions, WireProfile
+from plait.wire.profile import CallForm, DecodeOptions, StructuredOutput, WireProfile
 
 Create = Callable[..., Any]
 _OWN_PARAMETERS: Final = frozenset({"temperature", "max_tokens", "tool_choice", "user"})
@@ -96,6 +97,21 @@ class ClientModel:
     def supports_images(self) -> bool:
         """True when user messages may hold pictures."""
         return self._wire.images
+
+    @property
+    def image_bytes_max(self) -> int:
+        """The largest picture that the endpoint takes."""
+        return self._wire.image_bytes_max
+
+    @property
+    def structured_output(self) -> StructuredOutput:
+        """Whether answers can be held to a JSON Schema; never, where nothing is known of the client's host."""
+        return self._wire.structured_output
+
+    @property
+    def calls(self) -> CallForm:
+        """Whether tools are declared and called as data, or in the model's text."""
+        return self._wire.calls
 
     def with_model(self, name: str) -> ClientModel:
         """Return another model of the same client."""
@@ -168,6 +184,9 @@ class _Conversation:
             extra.setdefault("prompt_cache_key", options.cache_key)
         if options.reasoning is not None:
             extra.setdefault("reasoning_effort", options.reasoning)
+        if options.response_schema is not None:
+            answer = answer_format(options.response_schema, self._wire)
+            extra.setdefault("response_format", {"type": "json_schema", "json_schema": answer})
         arguments |= {name: extra.pop(name) for name in _OWN_PARAMETERS & extra.keys()}
         if extra:
             arguments["extra_body"] = extra

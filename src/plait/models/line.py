@@ -120,6 +120,7 @@ class Line:
             temperature=options.temperature,
             tool_choice=options.tool_choice,
             reasoning=options.reasoning if profile.takes_effort else None,
+            response_schema=options.response_schema,
             cache_key=options.cache_key if profile.takes_cache_key else None,
             extra=self._extra(),
         )

@@ -23,7 +23,9 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=("api.openai.com",),
         base_url="https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
-        wire=WireProfile(origin="openai", max_tokens_field="max_completion_tokens", custom_tools=True),
+        wire=WireProfile(
+            origin="openai", structured_output="always", max_tokens_field="max_completion_tokens", custom_tools=True
+        ),
         context_window=128_000,
         default_model="gpt-5-mini",
         takes_effort=True,
@@ -37,7 +39,9 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         base_url="https://api.anthropic.com/v1",
         key_env=("ANTHROPIC_API_KEY",),
         auth_header="x-api-key",
-        wire=WireProfile(wire="anthropic", origin="anthropic", reasoning_echo="always"),
+        wire=WireProfile(
+            wire="anthropic", origin="anthropic", reasoning_echo="always", image_bytes_max=5 * 1024 * 1024
+        ),
         headers=MappingProxyType({"anthropic-version": "2023-06-01"}),
         context_window=200_000,
         default_model="claude-sonnet-4-5",
@@ -76,6 +80,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         wire=WireProfile(
             origin="gemini",
+            structured_output="without_tools",
             call_extra=_GEMINI_UNSIGNED,
             schema_keywords_refused=frozenset(
                 {"$schema", "const", "exclusiveMinimum", "exclusiveMaximum", "propertyNames"}
@@ -89,7 +94,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
         key_env=("AZURE_OPENAI_API_KEY",),
         auth_header="api-key",
-        wire=WireProfile(origin="azure", max_tokens_field="max_completion_tokens"),
+        wire=WireProfile(origin="azure", structured_output="always", max_tokens_field="max_completion_tokens"),
         context_window=128_000,
         takes_effort=True,
         reports_cache=True,
@@ -100,7 +105,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=("api.mistral.ai", "codestral.mistral.ai"),
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
-        wire=WireProfile(origin="mistral", call_ids="nine", stream_usage=False),
+        wire=WireProfile(origin="mistral", structured_output="without_tools", call_ids="nine", stream_usage=False),
         context_window=128_000,
         default_model="devstral-medium-latest",
     ),
@@ -109,7 +114,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=("api.x.ai",),
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
-        wire=WireProfile(origin="xai"),
+        wire=WireProfile(origin="xai", structured_output="without_tools"),
         context_window=128_000,
         default_model="grok-code-fast-1",
         reports_cache=True,
@@ -163,14 +168,14 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         hosts=("api.together.xyz", "api.together.ai"),
         base_url="https://api.together.xyz/v1",
         key_env=("TOGETHER_API_KEY",),
-        wire=WireProfile(origin="together", think="inline"),
+        wire=WireProfile(origin="together", structured_output="without_tools", think="inline"),
     ),
     EndpointProfile(
         name="fireworks",
         hosts=("api.fireworks.ai",),
         base_url="https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY",),
-        wire=WireProfile(origin="fireworks", think="inline"),
+        wire=WireProfile(origin="fireworks", structured_output="without_tools", think="inline"),
     ),
     EndpointProfile(
         name="cerebras",
@@ -207,7 +212,7 @@ LOCAL: Final = EndpointProfile(
     base_url="http://localhost:11434/v1",
     key_env=("LOCAL_API_KEY",),
     needs_key=False,
-    wire=WireProfile(origin="local", think="inline", images=False),
+    wire=WireProfile(origin="local", structured_output="without_tools", think="inline", images=False),
 )
 """llama.cpp, ollama, vLLM, LM Studio and their like on this machine or the network it is in."""
 

@@ -29,6 +29,7 @@ from plait.testing.player import Player
 from plait.testing.prefix_cache import PrefixCache, tokens
 from plait.testing.response import Hang, Pause
 from plait.testing.steps import Raw, Say, argument_deltas, as_answer, deltas, joined, with_ids
+from plait.wire.profile import StructuredOutput
 
 _ORIGIN: Final = "scripted"
 _STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
@@ -48,6 +49,7 @@ class ScriptedModel:
         clock: where `delay_s` and `gap_s` are spent; a `VirtualClock` spends no time.
         repeat: begin the steps again when they are used up.
         allow_unused: do not complain about steps that nobody asked for.
+        structured_output: whether it takes a schema for its answers; with "never" it is given a tool to answer with.
 
     `check`, or leaving a `with` block, raises where the script and the requests disagreed.
     """
@@ -59,6 +61,7 @@ class ScriptedModel:
         name: str = "scripted",
         context_window: int | None = None,
         supports_images: bool = False,
+        structured_output: StructuredOutput = "always",
         clock: Clock | None = None,
         repeat: bool = False,
         allow_unused: bool = False,
@@ -66,6 +69,7 @@ class ScriptedModel:
         self.name = name
         self.context_window = context_window
         self.supports_images = supports_images
+        self.structured_output: StructuredOutput = structured_output
         self.clock: Clock = clock or SystemClock()
         self._player: Player[Asked, ModelStep] = Player(script, repeat=repeat, allow_unused=allow_unused)
         self._cache = PrefixCache()

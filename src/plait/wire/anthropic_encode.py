@@ -26,6 +26,7 @@ from plait.wire.encoding import (
 )
 from plait.wire.names import Alphabet, wire_id, wire_name
 from plait.wire.profile import Effort, Encoded, RequestParams, WireProfile
+from plait.wire.schema import without_keywords
 
 PATH: Final = "/messages"
 COUNT_PATH: Final = "/messages/count_tokens"
@@ -98,7 +99,8 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     if choice and has_tools:
         members["tool_choice"] = choice
     if params.response_schema is not None:
-        members["output_config"] = {"format": {"type": "json_schema", "schema": params.response_schema}}
+        schema = without_keywords(params.response_schema, profile.schema_keywords_refused)
+        members["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     if params.stream:
         members["stream"] = True
     return tail_of(members, params.extra, _HEAD)

@@ -17,6 +17,7 @@ from plait.wire.encoding import (
     NO_IMAGES,
     TOOL_IMAGES,
     ToolEntry,
+    answer_format,
     arguments_text,
     grammar_of,
     join,
@@ -96,8 +97,8 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     if params.reasoning is not None:
         members["reasoning_effort"] = params.reasoning
     if params.response_schema is not None:
-        schema = {"name": "answer", "schema": params.response_schema, "strict": True}
-        members["response_format"] = {"type": "json_schema", "json_schema": schema}
+        answer = answer_format(params.response_schema, profile)
+        members["response_format"] = {"type": "json_schema", "json_schema": answer}
     if params.cache_key is not None:
         members["prompt_cache_key"] = params.cache_key
     if params.stream:
@@ -168,7 +169,9 @@ def _assistant(message: Message, profile: WireProfile) -> Iterator[dict[str, obj
     thoughts = own_reasoning(message, profile)
     if thoughts is not None:
         opaque = {key: value for part in thoughts for key, value in _signed(part.opaque).items()}
-        item.update(opaque or {profile.reasoning_field: "".join(part.text for part in thoughts)})
+        if not opaque or "reasoning_opaque" in opaque:
+            item[profile.reasoning_field] = "".join(part.text for part in thoughts)
+        item.update(opaque)
     if calls:
         is_own = message.origin == profile.origin
         item["tool_calls"] = [_call(call, profile, is_own=is_own) for call in calls]
@@ -189,6 +192,8 @@ def _signed(opaque: Mapping[str, object] | None) -> Mapping[str, object]:
         ]
         if whole:
             kept[name] = whole
+    if opaque and opaque.get("reasoning_opaque"):
+        kept["reasoning_opaque"] = opaque["reasoning_opaque"]
     return kept
 
 

@@ -16,8 +16,8 @@ from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Role, T
 from plait.wire.calls import text_of_arguments
 from plait.wire.encoding import ERROR_PREFIX
 
-_REASONING = ("reasoning_content", "reasoning")
-_OPAQUE = ("thinking_blocks", "reasoning_details")
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text")
+_OPAQUE = ("thinking_blocks", "reasoning_details", "reasoning_opaque")
 
 
 def decode_messages(items: Iterable[Mapping[str, object]], *, origin: str = "") -> list[Message]:
@@ -85,15 +85,7 @@ def _content_parts(content: object) -> Iterator[Part]:
         if isinstance(text, str) and text:
             yield Text(text)
         elif isinstance(url, str):
-            yield image_of_url(url)
-
-
-def image_of_url(url: str) -> Image:
-    """Return the picture that a URL names, or holds as a `data:` URI."""
-    head, comma, data = url.partition(",")
-    if head.startswith("data:") and head.endswith(";base64") and comma:
-        return Image(data, head[len("data:") : -len(";base64")])
-    return Image.from_url(url)
+            yield Image.from_url(url)
 
 
 def _call(call: Mapping[str, object]) -> ToolCall:

@@ -13,7 +13,7 @@ from plait.core.exchange import ToolSchema
 from plait.core.messages import Message, Reasoning, ToolCall, ToolResult
 from plait.core.strict_json import dump
 from plait.wire.profile import WireProfile
-from plait.wire.schema import without_keywords
+from plait.wire.schema import is_strict, without_keywords
 
 NO_OUTPUT: Final = "(no output)"
 NO_IMAGES: Final = "[an image was left out: this model takes none]"
@@ -51,6 +51,12 @@ def parameters_of(tool: ToolSchema, profile: WireProfile) -> Mapping[str, object
     """Return the schema of a tool's arguments as this endpoint takes it."""
     schema = TEXT_INPUT if tool.custom_format is not None else tool.parameters
     return without_keywords(schema, profile.schema_keywords_refused)
+
+
+def answer_format(schema: Mapping[str, object], profile: WireProfile) -> Mapping[str, object]:
+    """Return the schema of answers under its name; strict where every model of the field could be held to it."""
+    sent = without_keywords(schema, profile.schema_keywords_refused)
+    return {"name": "answer", "schema": sent, "strict": is_strict(sent)}
 
 
 def grammar_of(custom_format: Mapping[str, object], *, is_nested: bool) -> Mapping[str, object]:

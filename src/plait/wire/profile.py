@@ -15,6 +15,8 @@ from plait.wire.names import Alphabet
 
 WireName = Literal["chat", "responses", "anthropic"]
 ThinkMode = Literal["off", "inline", "prefilled"]
+StructuredOutput = Literal["always", "without_tools", "never"]
+CallForm = Literal["structured", "inline"]
 Loads = Callable[[bytes], object]
 """A fast JSON parser, such as `orjson.loads`; what it refuses goes to the standard library's."""
 Effort = Literal["low", "medium", "high"]
@@ -41,10 +43,14 @@ class WireProfile:
     stream_usage: bool = True
     """Whether `stream_options.include_usage` may be sent (chat)."""
     images: bool = True
+    image_bytes_max: int = 20 * 1024 * 1024
+    """The largest picture that the endpoint takes."""
     custom_tools: bool = False
     """Whether tools that take free text in a grammar can be declared; else they take one string argument."""
-    calls: Literal["structured", "inline"] = "structured"
+    calls: CallForm = "structured"
     """`inline` where the model writes its calls as JSON into its text."""
+    structured_output: StructuredOutput = "never"
+    """Whether the endpoint holds answers to a JSON Schema: always, only in requests that declare no tools, never."""
     think: ThinkMode = "off"
     """Whether a think block at the start of the text is reasoning, and whether the template already opened it."""
     call_ids: Alphabet = "any"

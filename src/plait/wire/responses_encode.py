@@ -15,6 +15,7 @@ from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCal
 from plait.wire.encoding import (
     NO_IMAGES,
     ToolEntry,
+    answer_format,
     arguments_text,
     function_of,
     grammar_of,
@@ -84,8 +85,7 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     if profile.reasoning_echo == "always":
         members["include"] = ["reasoning.encrypted_content"]
     if params.response_schema is not None:
-        schema = {"type": "json_schema", "name": "answer", "schema": params.response_schema, "strict": True}
-        members["text"] = {"format": schema}
+        members["text"] = {"format": {"type": "json_schema", **answer_format(params.response_schema, profile)}}
     if params.cache_key is not None:
         members["prompt_cache_key"] = params.cache_key
     if params.stream:

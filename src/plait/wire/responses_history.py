@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from plait.wire.calls import text_of_arguments
-from plait.wire.chat_history import image_of_url
 from plait.wire.encoding import ERROR_PREFIX
 
 
@@ -65,7 +64,7 @@ def _content(content: object) -> Iterator[Text | Image]:
         if isinstance(text, str) and text:
             yield Text(text)
         elif isinstance(url, str):
-            yield image_of_url(url)
+            yield Image.from_url(url)
 
 
 def _result(call_id: str, output: object) -> ToolResult:

@@ -115,15 +115,16 @@ def test_a_call_is_made_from_values() -> None:
 
 
 def test_pictures_from_files_and_addresses(tmp_path: Path) -> None:
-    """A file is read into base64 with a guessed type; an address stays an address."""
-    jpeg, odd = tmp_path / "a.jpg", tmp_path / "a.strange"
-    jpeg.write_bytes(b"\xff\xd8")
-    odd.write_bytes(b"?")
+    """A file is read into base64 with the type that its content has; an address stays one, unless it holds a picture."""
+    jpeg = tmp_path / "a.png"
+    jpeg.write_bytes(b"\xff\xd8\xff")
 
-    assert Image(base64.b64encode(b"\xff\xd8").decode(), "image/jpeg") == Image.from_path(jpeg)
-    assert "image/png" == Image.from_path(str(odd)).media_type
-    assert "data:image/jpeg;base64,/9g=" == Image.from_path(jpeg).as_data_uri()
+    assert Image(base64.b64encode(b"\xff\xd8\xff").decode(), "image/jpeg") == Image.from_path(jpeg)
+    assert "data:image/jpeg;base64,/9j/" == Image.from_path(str(jpeg)).as_data_uri()
+    assert Image.from_path(jpeg) == Image.from_bytes(jpeg.read_bytes())
+    assert Image.from_path(jpeg) == Image.from_url("data:image/jpeg;base64,/9j/")
     assert "http://localhost/x.png" == Image.from_url("http://localhost/x.png").as_data_uri()
+    assert (3, 0) == (Image.from_path(jpeg).size_bytes, Image.from_url("http://localhost/x.png").size_bytes)
 
 
 def test_constructors_say_who_speaks() -> None:

@@ -105,7 +105,7 @@ def test_head_and_tail() -> None:
         body["max_output_tokens"],
         body["prompt_cache_key"],
     )
-    assert {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": True} == body["text"][
+    assert {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": False} == body["text"][
         "format"
     ]
     plain = request(RequestParams(stream=False), replace(PROFILE, reasoning_echo="never"))

@@ -44,6 +44,12 @@ def notice_words(event: named.NamedEvent) -> str | None:
         case named.RetryScheduled():
             reason = one_line(event.message, _NOTE_CHARS)
             return f"{reason}; asking again in {event.delay_s:.1f} s"
+        case named.RateLimitWait() if event.source != "endpoint":
+            limit = "our own limit of requests a minute" if event.source == "max_rpm" else "the endpoint's rate limit"
+            return f"waiting {event.delay:.1f} s for {limit}"
+        case named.KeyRested():
+            after = f"going on with {event.next}" if event.next else "no other key is left now"
+            return one_line(f"{event.key} was refused ({event.kind}); {after}", _NOTE_CHARS)
         case named.AttemptReset() if event.withdrawn:
             return "the answer broke off and begins again"
         case named.LoopGuard():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -19,7 +19,7 @@ from plait.core.ids import new_id
 from plait.core.messages import Image, Message, ToolCall, ToolResult
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
-from plait.engine.observers import Observers
+from plait.engine.observers import Observers, teller
 from plait.engine.portal import Portal
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
@@ -102,7 +102,7 @@ class Conversation:
         """
         with self._held():
             if self._channel is None:
-                self._channel = self.model.open(self.terms.setup)
+                self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
             if self.state.in_turn and not resume:
                 end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
@@ -119,7 +119,7 @@ class Conversation:
         """
         with self._held():
             if self._achannel is None:
-                self._achannel = self.model.aopen(self.terms.setup)
+                self._achannel = self.model.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
             if self.state.in_turn and not resume:
                 end = await self._adrive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":

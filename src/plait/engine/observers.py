@@ -5,11 +5,17 @@ Floor: 4. Owns: subscriptions by event type and the fault of a handler that rais
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from plait.core.events import Delta, Event
+from plait.core.events import Delta, Event, Notice
+from plait.core.facts import Observation
+from plait.kernel.log import AsyncFactLog, FactLog
+from plait.kernel.ports import Tell
 
 Handler = Callable[[Event], None]
+_KEPT: Final = frozenset({"key_rested"})
+"""Events of a model that are decisions, and so stand in the log as well."""
 
 
 class Observers:
@@ -56,3 +62,14 @@ class Observers:
 
     def _count(self) -> None:
         self.wants_deltas = any(types is None or Delta in types for _, types in self._handlers)
+
+
+def teller(observers: Observers, log: FactLog | AsyncFactLog) -> Tell:
+    """Return what a model tells its events to: the observers at once, the log where it was a decision."""
+
+    def tell(type: str, data: Mapping[str, object]) -> None:
+        if type in _KEPT:
+            log.append((Observation("note", {"event": type, **data}),))
+        observers.publish(Notice(type, data))
+
+    return tell

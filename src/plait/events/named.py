@@ -173,12 +173,28 @@ class RetryScheduled(NamedEvent):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RateLimitWait(NamedEvent):
-    """The endpoint asked us to wait."""
+    """A request waits for a limit of so many requests a minute."""
 
     type = "rate_limit_wait"
     delay: float
     """Seconds."""
     resume_at: str
+    source: str = "client"
+    """Whose limit it is: `endpoint`, `max_rpm` for our own, or `client` for a client that waits by itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyRested(NamedEvent):
+    """One of several keys was refused; keys go by their place, as in `key 2 of 3`."""
+
+    type = "key_rested"
+    key: str
+    kind: str
+    """rate_limit, quota or auth."""
+    rests_s: float | None
+    """None for a key that is put out."""
+    next: str | None
+    """The key that the request is made with instead, None where all of them rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,6 +324,7 @@ AnyEvent = (
     | AttemptReset
     | RetryScheduled
     | RateLimitWait
+    | KeyRested
     | Usage
     | SessionUsage
     | TokenLimit

@@ -115,7 +115,7 @@ class Reducer:
         delay_s = fact.delay_ms / 1000
         found.append(named.RetryScheduled(fact.attempt, delay_s, fact.kind, fact.message))
         if fact.kind == "rate_limit":
-            found.append(named.RateLimitWait(delay_s, iso(at_ms + fact.delay_ms)))
+            found.append(named.RateLimitWait(delay_s, iso(at_ms + fact.delay_ms), "endpoint"))
         return found
 
     def _turn_end(self, fact: facts.TurnEnd, at_ms: int) -> NamedEvents:

@@ -106,6 +106,16 @@ def _retry(event: named.RetryScheduled, paint: Paint) -> str:
     return paint("yellow", words)
 
 
+def _rate_limit_wait(event: named.RateLimitWait, paint: Paint) -> str:
+    # The endpoint's own wish was told with the retry.
+    return "" if event.source == "endpoint" else paint("yellow", f"[rate limit: going on in {event.delay:g} s]")
+
+
+def _key_rested(event: named.KeyRested, paint: Paint) -> str:
+    after = f"going on with {event.next}" if event.next else "no other key is left now"
+    return paint("yellow", f"[{event.key} was refused ({event.kind}); {after}]")
+
+
 def _usage(event: named.Usage, paint: Paint) -> str:
     label = f"tokens ({event.purpose})" if event.purpose else "tokens"
     return paint("dim", f"{label}: {_counts(event.prompt, event.cached, event.completion)}")
@@ -154,6 +164,8 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "reasoning_stream_end": _stream_end,
     "attempt_reset": _attempt_reset,
     "retry_scheduled": _retry,
+    "rate_limit_wait": _rate_limit_wait,
+    "key_rested": _key_rested,
     "usage": _usage,
     "session_usage": _session_usage,
     "token_limit": _token_limit,

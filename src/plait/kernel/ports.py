@@ -18,6 +18,10 @@ Emit = Callable[[Sequence[Piece]], None]
 """Takes the fragments of one read; cheap and never raises."""
 
 
+Tell = Callable[[str, Mapping[str, object]], None]
+"""Takes the name and the members of an event that a model has part in: a wait, a key that rests; never raises."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Parameters of every request of a conversation; None is "do not send"."""
@@ -42,6 +46,8 @@ class Setup:
     system: str = ""
     tools: tuple[ToolSchema, ...] = ()
     options: Options = field(default_factory=Options)
+    tell: Tell | None = field(default=None, repr=False, compare=False)
+    """Told, in the thread of the request, before the model waits or changes its key."""
 
 
 class Channel(Protocol):

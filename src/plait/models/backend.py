@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from plait._version import __version__
 from plait.core.exchange import ProviderFailed
 from plait.models.credentials import Credentials
 from plait.models.endpoint import Endpoint
+from plait.models.key_change import KeyChange, key_change
 from plait.models.limiter import RateLimiter
 from plait.models.pool import CredentialPool
 from plait.models.transport import AsyncTransport, Network, Timeouts, Transport
@@ -91,11 +92,12 @@ class Backend:
                 for key in keys:
                     self._check(key)
                 self._pool = CredentialPool(keys)
-            return self._pool.current() or ""
+            return self._pool.ready() or ""
 
-    def next_key(self, key: str, for_s: float | None) -> str | None:
-        """Let `key` rest, because its rate is spent; return another one, None where there is none to use now."""
-        return self._pool.spend(key, for_s) if self._pool is not None else None
+    def after(self, key: str, failed: ProviderFailed, tried: Collection[str] = ()) -> KeyChange | None:
+        """Say what comes after a key that was refused, None where the failure is not about it; see `key_change`."""
+        where = self._credentials.label if len(self._credentials.sources) == 1 else ""
+        return None if self._pool is None else key_change(self._pool, key, failed, tried, where)
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request with this key; made once."""

@@ -10,11 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.kernel.effects import Interrupted, Think
-from plait.kernel.ports import Emit, Setup
+from plait.kernel.ports import Emit, Setup, Tell
 from plait.models.backend import Backend, BackendOptions
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
@@ -126,7 +127,7 @@ class ChatChannel:
         """
         attempt = self.line.begin(ask, emit)
         while True:
-            _take_turn(self.line.backend.limiter, cancel)
+            _take_turn(self.line.backend.limiter, cancel, self.line.tell)
             try:
                 return self._exchange(attempt, cancel)
             except Aborted:
@@ -177,7 +178,7 @@ class AsyncChatChannel:
         """
         attempt = self.line.begin(ask, emit)
         while True:
-            await _atake_turn(self.line.backend.limiter, cancel)
+            await _atake_turn(self.line.backend.limiter, cancel, self.line.tell)
             try:
                 return await self._exchange(attempt, cancel)
             except Aborted:
@@ -285,15 +286,24 @@ async def aerror_body(stream: AsyncStream) -> bytes:
     return bytes(body)
 
 
-def _take_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
+def _take_turn(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
     """Wait until our own limit lets the next request go."""
-    wait_s = limiter.take() if limiter is not None else 0.0
+    wait_s = _announced(limiter, tell)
     if wait_s and cancel.wait(wait_s):
         raise Interrupted(cancel.reason or "interrupted")
 
 
-async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
+def _announced(limiter: RateLimiter | None, tell: Tell) -> float:
+    """Take the next place of our own limit, and tell of a wait for it."""
     wait_s = limiter.take() if limiter is not None else 0.0
+    if wait_s:
+        resume_at = (datetime.now(UTC) + timedelta(seconds=wait_s)).isoformat(timespec="milliseconds")
+        tell("rate_limit_wait", {"delay": round(wait_s, 3), "resume_at": resume_at, "source": "max_rpm"})
+    return wait_s
+
+
+async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
+    wait_s = _announced(limiter, tell)
     if not wait_s:
         return
     import asyncio  # a thread's conversations do without
@@ -301,11 +311,11 @@ async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
 
-    def tell() -> None:
+    def wake() -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
             loop.call_soon_threadsafe(told.set)
 
-    undo = cancel.on_cancel(tell)
+    undo = cancel.on_cancel(wake)
     try:
         async with asyncio.timeout(wait_s):
             await told.wait()

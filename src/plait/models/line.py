@@ -97,6 +97,11 @@ class Line:
             self.pinned_provider = provider
             self._tail = self._make_tail()
 
+    def tell(self, type: str, data: Mapping[str, object]) -> None:
+        """Tell the conversation of something that happens between a request and its answer."""
+        if self._setup.tell is not None:
+            self._setup.tell(type, data)
+
     @property
     def target(self) -> Target:
         """The model it talks to."""
@@ -143,13 +148,16 @@ class Attempt:
         self._sent = sent
         self._line = line
         self._key = key
+        self._tried = [key]
         self._emit = emit
+        self._was_heard = False
         self._decoder = line.new_decoder()
 
     def feed(self, data: bytes) -> bool:
         """Take bytes of the answer; say whether it is over."""
         pieces = self._decoder.feed(data)
         if pieces and self._emit is not None:
+            self._was_heard = True
             self._emit(pieces)
         return self._decoder.done
 
@@ -198,15 +206,21 @@ class Attempt:
         return self._told(failure.to_exception(status=status, phase="headers"))
 
     def another_key(self, failed: ProviderFailed) -> bool:
-        """Make the request again with the next key, where the failure was about this one's rate."""
-        if failed.kind != "rate_limit" or not self._key:
-            return False
+        """Make the request again with the next key, where the failure was about this one and there is another."""
         backend = self._line.backend
-        key = backend.next_key(self._key, failed.retry_after_s)
-        if key is None:
+        change = backend.after(self._key, failed, self._tried)
+        if change is None:
             return False
-        self._key = key
-        self.request = replace(self.request, headers=backend.headers(key))
+        self._line.tell("key_rested", change.told)
+        if change.key is None:
+            return False
+        if self._was_heard:
+            # Only the loop can withdraw what was heard; it asks again, and gets the other key.
+            failed.retryable, failed.retry_after_s = True, 0.0
+            return False
+        self._key = change.key
+        self._tried.append(change.key)
+        self.request = replace(self.request, headers=backend.headers(change.key))
         self._decoder = self._line.new_decoder()
         return True
 

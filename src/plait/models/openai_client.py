@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
@@ -33,6 +33,7 @@ from plait.wire.classify import classify
 from plait.wire.profile import DecodeOptions
 
 Told = Callable[..., None]
+_SHOWN: Final = "it is not asked again, because a part of the answer was shown already"
 
 
 class BaseUrl(str):
@@ -138,7 +139,8 @@ class Completions:
         Args:
             messages: sent as they are.
             extra_body, parameters: members of the request, of any name; None is not sent.
-            on_content_delta: gets the words as they come; the request is streamed when it is given.
+            on_content_delta: gets the words as they come; the request is streamed when it is given, and not made
+                again once there were any, because nothing can take them back.
             on_reasoning_delta: the same for thoughts.
             on_raw_response: gets `{kind, status, headers, body}` of every answer.
             on_request_attempt: gets `{payload, attempt}` before every request.
@@ -152,37 +154,49 @@ class Completions:
         told = {"raw": on_raw_response, "attempt": on_request_attempt, "wait": on_rate_limit_wait}
         streams = on_content_delta is not None
         body = _body(model, messages, temperature, {**parameters, **(extra_body or {})}, streams=streams)
-        shown = {"content": on_content_delta, "reasoning": on_reasoning_delta} if streams else {}
+        shown = _Shown(on_content_delta, on_reasoning_delta if streams else None)
         cancel = cancel or Cancel()
         attempt = 1
+        tried: list[str] = []
         while True:
             _tell(told["attempt"], {"payload": body, "attempt": attempt})
             try:
-                return self._ask(body, shown, told["raw"], cancel)
+                return self._ask(body, shown, told, cancel, tried)
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
-                delay_s = self._client.retry.delay_s(failed, attempt)
+                if not shown.heard and self._has_another_key(failed, tried):
+                    continue
+                delay_s = None if shown.heard else self._client.retry.delay_s(failed, attempt)
                 if delay_s is None:
+                    failed.gave_up = _SHOWN if shown.heard else self._client.retry.why_not(failed, attempt)
                     raise to_error(failed, model=model, endpoint=str(self._client.base_url)) from failed
                 if failed.kind == "rate_limit":
                     _announce(told["wait"], delay_s)
                 if cancel.wait(delay_s):
                     raise Interrupted(cancel.reason or "interrupted") from None
             attempt += 1
+            tried.clear()
+
+    def _has_another_key(self, failed: ProviderFailed, tried: Sequence[str]) -> bool:
+        """Say whether the request can be made with another key at once, where the failure was about the last one."""
+        change = self._client.backend.after(tried[-1], failed, tried) if tried else None
+        return change is not None and change.key is not None
 
     def _ask(
         self,
         body: Mapping[str, object],
-        shown: Mapping[str, Callable[[str], None] | None],
-        on_raw: Told | None,
+        shown: _Shown,
+        told: Mapping[str, Told | None],
         cancel: Cancel,
+        tried: list[str],
     ) -> Completion:
-        backend = self._client.backend
+        backend, on_raw = self._client.backend, told["raw"]
         key = backend.key()
-        limiter = backend.limiter
-        if limiter is not None:
-            cancel.wait(limiter.take())
+        tried.append(key)
+        if backend.limiter is not None and (wait_s := backend.limiter.take()):
+            _announce(told["wait"], wait_s)
+            cancel.wait(wait_s)
         data = dump(body).encode()
         request = HttpRequest("POST", backend.endpoint.url(PATH), backend.headers(key), (data,))
         stream = backend.transport.open(request, backend.options.timeouts, cancel)
@@ -197,11 +211,11 @@ class Completions:
             for piece in stream:
                 if on_raw is not None:
                     raw += piece
-                _show(decoder.feed(piece), shown)
+                shown.show(decoder.feed(piece))
                 if decoder.done:
                     stream.finish()
                     break
-            _show(decoder.close(), shown)
+            shown.show(decoder.close())
             _tell_raw(on_raw, stream.status, stream.headers, bytes(raw))
             return completion_of(decoder.finish())
         finally:
@@ -238,11 +252,20 @@ def _body(
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _show(pieces: Sequence[tuple[str, str]], shown: Mapping[str, Callable[[str], None] | None]) -> None:
-    for kind, text in pieces:
-        show = shown.get(kind)
-        if show is not None:
-            show(text)
+class _Shown:
+    """Who hears the fragments of one completion, and whether anything was heard."""
+
+    def __init__(self, on_content: Callable[[str], None] | None, on_reasoning: Callable[[str], None] | None) -> None:
+        self._calls = {"content": on_content, "reasoning": on_reasoning}
+        self.heard = False
+
+    def show(self, pieces: Sequence[tuple[str, str]]) -> None:
+        """Hand on the fragments of one read."""
+        for kind, text in pieces:
+            show = self._calls.get(kind)
+            if show is not None:
+                self.heard = True
+                show(text)
 
 
 def _announce(on_wait: Told | None, delay_s: float) -> None:

@@ -208,6 +208,25 @@ def test_what_nobody_needs_to_know_has_no_words() -> None:
     assert "" == result_words(result("all of the file"))
 
 
+def test_a_wait_is_told_once() -> None:
+    """A wait of our own limit, or of a client, has a line; one that the endpoint asked for has its retry's."""
+    ours, theirs, known = (named.RateLimitWait(2.5, AT, source) for source in ("max_rpm", "client", "endpoint"))
+    assert "waiting 2.5 s for our own limit of requests a minute" == notice_words(ours)
+    assert "waiting 2.5 s for the endpoint's rate limit" == notice_words(theirs)
+    assert notice_words(known) is None
+    assert ["", True, True] == [known["fmt"], "2.5 s" in str(ours["fmt"]), "2.5 s" in str(theirs["fmt"])]
+
+
+def test_a_key_that_rests_is_told_by_its_place() -> None:
+    """Which key was refused and what comes next is one line, on the screen and in the session's own words."""
+    rested = named.KeyRested("key 1 of 2 in KEYS", "rate_limit", 40.0, "key 2 of 2 in KEYS")
+    words = "key 1 of 2 in KEYS was refused (rate_limit); going on with key 2 of 2 in KEYS"
+    assert words == notice_words(rested)
+    assert words in str(rested["fmt"])
+    last = named.KeyRested("key 2 of 2 in KEYS", "auth", None, None)
+    assert "key 2 of 2 in KEYS was refused (auth); no other key is left now" == notice_words(last)
+
+
 def test_a_command_is_told_by_its_last_line_and_its_exit_code() -> None:
     """The last line says most of what a command printed; an exit code of 0 says nothing."""
     texts = ("....\nOK", "oh no\n[exit code 3]", "[exit code unknown]", "(no output)")

@@ -166,7 +166,7 @@ def test_a_retry_and_a_stated_wait() -> None:
         named.RetryScheduled(1, 0.5, "timeout", "slow"),
         named.Usage(1, 1, 2, 0, 0, purpose="retry"),
         named.RetryScheduled(2, 2.0, "rate_limit", "slow down"),
-        named.RateLimitWait(2.0, iso(AT_MS + 3000)),
+        named.RateLimitWait(2.0, iso(AT_MS + 3000), "endpoint"),
     ] == fed(*published)
 
 

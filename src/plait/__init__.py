@@ -10,12 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from plait._version import __version__
-    from plait.cli.console import (
-        console,
-    )
-    from plait.core.cancel import (
-        Cancel,
-    )
+    from plait.cli.console import console
+    from plait.cli.pricing import check_and_display_pricing
+    from plait.core.cancel import Cancel
     from plait.core.errors import (
         AgentSpecDisabledError,
         AgentSpecInvalidError,
@@ -54,91 +51,34 @@ if TYPE_CHECKING:
         TrustRequired,
         UnsupportedFeature,
     )
-    from plait.core.messages import (
-        Image,
-        Image as ImageContent,
-        Message,
-        Reasoning,
-        Text,
-        ToolCall,
-        ToolResult,
-    )
-    from plait.core.redact import (
-        redact_secrets,
-    )
-    from plait.core.usage import (
-        Usage,
-    )
-    from plait.engine.agent import (
-        Agent,
-        Profile,
-    )
-    from plait.engine.approval import (
-        Approver,
-        AutoApprover,
-        decide,
-    )
-    from plait.engine.context_manager import (
-        ContextManager,
-    )
-    from plait.engine.kernel_config import (
-        Config,
-    )
-    from plait.engine.kernel_face import (
-        CliApprover,
-        ToolRegistry,
-        ToolSpec,
-        build_runtime,
-    )
-    from plait.engine.limits import (
-        Limits,
-    )
-    from plait.engine.result import (
-        RunResult,
-    )
-    from plait.engine.spec import (
-        AgentSpec,
-        load_specification,
-        validate_schema,
-    )
-    from plait.engine.telemetry import (
-        JsonlTelemetry,
-        NullTelemetry,
-    )
-    from plait.events.named import (
-        EventCallback,
-        NamedEvent,
-    )
-    from plait.kernel.effects import (
-        Allow,
-        Ask,
-        Deny,
-    )
-    from plait.kernel.ports import (
-        Options,
-    )
-    from plait.kernel.rules import (
-        Retry,
-        Rules,
-    )
-    from plait.kernel.tools import (
-        Tool,
-        ToolContext,
-        ToolTable,
-    )
-    from plait.models.chat_model import (
-        ChatModel,
-        chat_model,
-    )
-    from plait.models.endpoint import (
-        DEFAULT_ENDPOINT,
-    )
-    from plait.session.cancelling import (
-        CancelToken,
-    )
-    from plait.session.clients import (
-        create_client,
-    )
+    from plait.core.messages import Image, Image as ImageContent, Message, Reasoning, Text, ToolCall, ToolResult
+    from plait.core.redact import redact_secrets
+    from plait.core.usage import Usage
+    from plait.engine.agent import Agent, Profile
+    from plait.engine.approval import Approver, AutoApprover, decide
+    from plait.engine.context_manager import ContextManager
+    from plait.engine.kernel_config import Config
+    from plait.engine.kernel_face import CliApprover, ToolRegistry, ToolSpec, build_runtime
+    from plait.engine.limits import Limits
+    from plait.engine.result import RunResult
+    from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
+    from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
+    from plait.events.named import EventCallback, NamedEvent
+    from plait.kernel.effects import Allow, Ask, Deny
+    from plait.kernel.ports import Options
+    from plait.kernel.rules import Retry, Rules
+    from plait.kernel.tools import Tool, ToolContext, ToolTable
+    from plait.models.chat_model import ChatModel, chat_model
+    from plait.models.credentials import FromEnv
+    from plait.models.endpoint import DEFAULT_ENDPOINT
+    from plait.models.key_sources import FromCommand, FromFile, FromKeyring
+    from plait.models.openai_client import OpenAI
+    from plait.models.prices import Price, PriceTable, bundled_prices, read_prices
+    from plait.models.registry import Descriptor, ModelRegistry, Needs, Provider
+    from plait.models.subprocess_client import SubprocessOpenAI
+    from plait.models.transport import Network, Timeouts
+    from plait.session.cancelling import CancelToken
+    from plait.session.clients import create_client
     from plait.session.defaults import (
         TOOL_LIBRARY,
         dispatch,
@@ -147,50 +87,23 @@ if TYPE_CHECKING:
         set_ask_user_handler,
         set_tool_output_stream,
     )
-    from plait.session.opening import (
-        init_session,
-    )
-    from plait.session.options import (
-        DEFAULT_MAX_TOKENS,
-    )
-    from plait.session.result import (
-        SessionResult,
-    )
-    from plait.session.sender import (
-        SENDER_KINDS,
-        sender_header,
-    )
-    from plait.session.session import (
-        Session,
-    )
-    from plait.session.subscribing import (
-        on,
-        subscribe,
-        unsubscribe,
-    )
-    from plait.session.tasks import (
-        run,
-        run_agent,
-        run_task,
-    )
-    from plait.session.turns import (
-        run_turn,
-    )
-    from plait.tools.definitions import (
-        CANONICAL_TOOLS,
-        SUPERSEDED_TOOLS,
-    )
+    from plait.session.opening import init_session
+    from plait.session.options import DEFAULT_MAX_TOKENS
+    from plait.session.pricing import PriceCheck, check_price
+    from plait.session.result import SessionResult
+    from plait.session.sender import SENDER_KINDS, sender_header
+    from plait.session.session import Session
+    from plait.session.subscribing import on, subscribe, unsubscribe
+    from plait.session.tasks import run, run_agent, run_task
+    from plait.session.turns import run_turn
+    from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
     from plait.tools.docstrings import (
         extract_tool_specs_from_module,
         parse_tool_spec_from_docstring,
         tool_spec_to_schema,
     )
-    from plait.tools.library import (
-        default_tool_spec,
-    )
-    from plait.tools.spec import (
-        build_tool_spec,
-    )
+    from plait.tools.library import default_tool_spec
+    from plait.tools.spec import build_tool_spec
 
 _HOMES: "Mapping[str, str]" = {
     "Agent": "plait.engine.agent",
@@ -218,8 +131,13 @@ _HOMES: "Mapping[str, str]" = {
     "DEFAULT_ENDPOINT": "plait.models.endpoint",
     "DEFAULT_MAX_TOKENS": "plait.session.options",
     "Deny": "plait.kernel.effects",
+    "Descriptor": "plait.models.registry",
     "EventCallback": "plait.events.named",
     "FatalToolDispatchError": "plait.core.errors",
+    "FromCommand": "plait.models.key_sources",
+    "FromEnv": "plait.models.credentials",
+    "FromFile": "plait.models.key_sources",
+    "FromKeyring": "plait.models.key_sources",
     "Image": "plait.core.messages",
     "ImageContent": "plait.core.messages:Image",
     "InvalidHistory": "plait.core.errors",
@@ -237,16 +155,24 @@ _HOMES: "Mapping[str, str]" = {
     "ModelNotFound": "plait.core.errors",
     "ModelOverloaded": "plait.core.errors",
     "ModelProtocolError": "plait.core.errors",
+    "ModelRegistry": "plait.models.registry",
     "ModelRequestError": "plait.core.errors",
     "ModelTimeout": "plait.core.errors",
     "ModelUnavailable": "plait.core.errors",
     "NamedEvent": "plait.events.named",
+    "Needs": "plait.models.registry",
+    "Network": "plait.models.transport",
     "NullTelemetry": "plait.engine.telemetry",
+    "OpenAI": "plait.models.openai_client",
     "Options": "plait.kernel.ports",
     "PlaitError": "plait.core.errors",
     "PolicyError": "plait.core.errors",
+    "Price": "plait.models.prices",
+    "PriceCheck": "plait.session.pricing",
+    "PriceTable": "plait.models.prices",
     "PricingLimitExceededError": "plait.core.errors",
     "Profile": "plait.engine.agent",
+    "Provider": "plait.models.registry",
     "QuotaExceeded": "plait.core.errors",
     "RateLimitError": "plait.core.errors",
     "Reasoning": "plait.core.messages",
@@ -260,8 +186,10 @@ _HOMES: "Mapping[str, str]" = {
     "Session": "plait.session.session",
     "SessionBusy": "plait.core.errors",
     "SessionResult": "plait.session.result",
+    "SubprocessOpenAI": "plait.models.subprocess_client",
     "TOOL_LIBRARY": "plait.session.defaults",
     "Text": "plait.core.messages",
+    "Timeouts": "plait.models.transport",
     "Tool": "plait.kernel.tools",
     "ToolCall": "plait.core.messages",
     "ToolContext": "plait.kernel.tools",
@@ -276,7 +204,10 @@ _HOMES: "Mapping[str, str]" = {
     "__version__": "plait._version",
     "build_runtime": "plait.engine.kernel_face",
     "build_tool_spec": "plait.tools.spec",
+    "bundled_prices": "plait.models.prices",
     "chat_model": "plait.models.chat_model",
+    "check_and_display_pricing": "plait.cli.pricing",
+    "check_price": "plait.session.pricing",
     "console": "plait.cli.console",
     "create_client": "plait.session.clients",
     "decide": "plait.engine.approval",
@@ -288,12 +219,14 @@ _HOMES: "Mapping[str, str]" = {
     "load_specification": "plait.engine.spec",
     "on": "plait.session.subscribing",
     "parse_tool_spec_from_docstring": "plait.tools.docstrings",
+    "read_prices": "plait.models.prices",
     "redact_secrets": "plait.core.redact",
     "register_tools_in_library": "plait.session.defaults",
     "run": "plait.session.tasks",
     "run_agent": "plait.session.tasks",
     "run_task": "plait.session.tasks",
     "run_turn": "plait.session.turns",
+    "safe_model_name": "plait.engine.spec",
     "sender_header": "plait.session.sender",
     "set_ask_user_handler": "plait.session.defaults",
     "set_tool_output_stream": "plait.session.defaults",
@@ -330,8 +263,13 @@ __all__ = [
     "DEFAULT_ENDPOINT",
     "DEFAULT_MAX_TOKENS",
     "Deny",
+    "Descriptor",
     "EventCallback",
     "FatalToolDispatchError",
+    "FromCommand",
+    "FromEnv",
+    "FromFile",
+    "FromKeyring",
     "Image",
     "ImageContent",
     "InvalidHistory",
@@ -349,16 +287,24 @@ __all__ = [
     "ModelNotFound",
     "ModelOverloaded",
     "ModelProtocolError",
+    "ModelRegistry",
     "ModelRequestError",
     "ModelTimeout",
     "ModelUnavailable",
     "NamedEvent",
+    "Needs",
+    "Network",
     "NullTelemetry",
+    "OpenAI",
     "Options",
     "PlaitError",
     "PolicyError",
+    "Price",
+    "PriceCheck",
+    "PriceTable",
     "PricingLimitExceededError",
     "Profile",
+    "Provider",
     "QuotaExceeded",
     "RateLimitError",
     "Reasoning",
@@ -372,8 +318,10 @@ __all__ = [
     "Session",
     "SessionBusy",
     "SessionResult",
+    "SubprocessOpenAI",
     "TOOL_LIBRARY",
     "Text",
+    "Timeouts",
     "Tool",
     "ToolCall",
     "ToolContext",
@@ -388,7 +336,10 @@ __all__ = [
     "__version__",
     "build_runtime",
     "build_tool_spec",
+    "bundled_prices",
     "chat_model",
+    "check_and_display_pricing",
+    "check_price",
     "console",
     "create_client",
     "decide",
@@ -400,12 +351,14 @@ __all__ = [
     "load_specification",
     "on",
     "parse_tool_spec_from_docstring",
+    "read_prices",
     "redact_secrets",
     "register_tools_in_library",
     "run",
     "run_agent",
     "run_task",
     "run_turn",
+    "safe_model_name",
     "sender_header",
     "set_ask_user_handler",
     "set_tool_output_stream",

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from plait.models.limiter import RateLimiter
 from plait.models.openai_client import OpenAI
+from plait.models.subprocess_client import SubprocessOpenAI
 
-__all__ = ["OpenAI", "RateLimiter"]
+__all__ = ["OpenAI", "RateLimiter", "SubprocessOpenAI"]

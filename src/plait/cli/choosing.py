@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from plait.core.errors import ConfigError
-from plait.models.endpoint import endpoint_of
+from plait.models.endpoint import endpoint_of, shown_address
 from plait.models.profiles import EndpointProfile
 
+RUN: Final = "run://"
 _THREE_WAYS: Final = """any one of these will do:
   plait run --endpoint http://127.0.0.1:8080/v1 -m MODEL "..."   a server of your own, or any chat-completions endpoint
   export OPENROUTER_API_KEY=...                                  a provider's key (OPENAI_API_KEY, ...) with its default
@@ -37,6 +39,8 @@ def choose(model: str | None, endpoint: str | None, key_env: str | None, environ
     Raises:
         ConfigError: nothing, or more than one thing, was meant; the hint says how to choose.
     """
+    if endpoint and endpoint.startswith(RUN):
+        return Choice(model or PurePath(endpoint.removeprefix(RUN)).name, endpoint, key_env)
     if endpoint:
         return Choice(model or _default_model(endpoint), endpoint, key_env)
     base = environ.get("OPENAI_BASE_URL", "").strip()
@@ -82,7 +86,9 @@ def _default_model(endpoint: str) -> str:
     profile = endpoint_of(endpoint).profile
     if profile.default_model:
         return profile.default_model
-    raise ConfigError(f"no model was chosen for {endpoint}", hint="name it with -m; the server's /models lists its own")
+    raise ConfigError(
+        f"no model was chosen for {shown_address(endpoint)}", hint="name it with -m; the server's /models lists its own"
+    )
 
 
 def _nothing(model: str | None, key_env: str | None) -> str:

@@ -83,11 +83,15 @@ class Outcome:
                 "cached": self.usage.cache_read,
                 "cache_write": self.usage.cache_write,
             },
-            "cost": None if self.usage.cost is None else float(self.usage.cost),
+            "cost": self._cost(),
             "duration_s": round(self.duration_s, 3),
             "denials": [denial.to_dict() for denial in self.denials],
             "structured": self.structured,
         }
+
+    def _cost(self) -> float | None:
+        """Return what it cost; nothing was asked, so nothing is known, where no token was counted."""
+        return None if self.usage.cost is None or self.usage == Usage.ZERO else float(self.usage.cost)
 
     def summary(self) -> str:
         """Return steps, tokens, cached share and time as one line."""
@@ -109,7 +113,7 @@ def failed_usage(message: str, advice: str) -> dict[str, object]:
 def _tokens(usage: Usage) -> list[str]:
     if usage.input is None and usage.output is None:
         return ["tokens not reported"]
-    read = f"{usage.input_tokens:,} tokens in"
+    read = "? tokens in" if usage.input is None else f"{usage.input:,} tokens in"
     if usage.cache_read is not None and usage.input:
         read += f" ({100 * usage.cache_read / usage.input:.0f} % from the cache)"
     parts = [read, f"{usage.output_tokens:,} out"]

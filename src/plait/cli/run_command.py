@@ -36,6 +36,7 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
 @click.option("-m", "--model", metavar="NAME", help="The model to ask.")
 @click.option("--endpoint", metavar="URL", help="Where it is: a base URL, or a provider's name such as openrouter.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
+@click.option("--inference-db", metavar="ID", help="An endpoint of your own list of endpoints, in place of --endpoint.")
 @click.option("-C", "--cwd", "directory", metavar="DIR", default=".", help="Work in this folder.")
 @click.option("--spec", metavar="FILE", help="An agent spec: model, endpoint and tools as JSON.")
 @click.option(

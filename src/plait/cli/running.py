@@ -32,6 +32,7 @@ class RunOptions:
     model: str | None = None
     endpoint: str | None = None
     key_env: str | None = None
+    inference_db: str | None = None
     directory: str = "."
     spec: str | None = None
     max_steps: int = 200
@@ -80,7 +81,6 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
     with _inside(options.directory), _time_limit(options.timeout_s, cancel):
         choice = _chosen(options)
         images = [_image(place) for place in options.images]
-        screen.add(options.introduction + _opening(options, choice))
         # Only now: a run that cannot begin should say so before the agent is even loaded.
         from plait.cli.turn import Work, carry_out
 
@@ -89,8 +89,10 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
 
 
 def _chosen(options: RunOptions) -> Choice:
-    if options.spec and not options.endpoint:
-        # The spec's own model and endpoint count where no flag says otherwise.
+    if options.inference_db and not (options.model or options.spec):
+        raise ConfigError(f"no model was chosen for the endpoint {options.inference_db!r}", hint="name it with -m")
+    if options.inference_db or (options.spec and not options.endpoint):
+        # The entry's endpoint, or the spec's own model and endpoint, count where no flag says otherwise.
         return Choice(options.model or "", "", options.key_env)
     return choose(options.model, options.endpoint, options.key_env, os.environ)
 
@@ -117,14 +119,6 @@ def _image(place: str) -> Image:
         return Image.from_path(place)
     except OSError as error:
         raise ConfigError(f"the picture {place!r} cannot be read: {error.strerror}", hint="check --image") from error
-
-
-def _opening(options: RunOptions, choice: Choice) -> str:
-    """Return what is about to be asked, as one line."""
-    what = " at ".join(filter(None, (choice.model, choice.endpoint)))
-    spec = f"the spec {options.spec}" if options.spec else ""
-    reason = f" ({choice.reason})" if choice.reason else ""
-    return f"plait: {', '.join(filter(None, (what, spec)))}{reason}"
 
 
 @contextmanager

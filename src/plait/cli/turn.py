@@ -5,7 +5,7 @@ Floor: 7. Owns: the session that a run opens; never: how it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,14 @@ from plait.core.errors import UnsupportedFeature
 from plait.core.messages import Image
 from plait.engine.limits import Limits
 from plait.engine.spec import AgentSpec, load_specification, model_of
+from plait.engine.spec_entry import apply_entry
 from plait.kernel.rules import Retry
+from plait.models.endpoint import shown_address
+from plait.models.openai_client import OpenAI
 from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
+from plait.session.pricing import check_price, has_limits
 from plait.session.turns import run_turn
 from plait.tools import definitions
 from plait.tools.spec import schema_entry
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from plait.core.cancel import Cancel
     from plait.events.named import EventCallback, NamedEvent
     from plait.kernel.ports import Model
-    from plait.models.openai_client import OpenAI
+    from plait.models.subprocess_client import SubprocessOpenAI
     from plait.session.session import Session
 
 
@@ -73,14 +77,28 @@ def carry_out(work: Work) -> Outcome:
             non_interactive=person is None,
         ) as session,
     ):
+        price = check_price(spec, client) if has_limits(spec) else None
+        # Only now: what follows is no complaint about the options.
+        work.screen.add(work.options.introduction + _opening(work, session))
+        if price is not None:
+            work.screen.add(str(price))
         return _turn(work, session, client, approver)
 
 
-def _turn(work: Work, session: Session, client: OpenAI, approver: RunApprover) -> Outcome:
+def _opening(work: Work, session: Session) -> str:
+    """Return what is about to be asked, as one line."""
+    options, reason = work.options, work.choice.reason
+    what = " at ".join(filter(None, (session["model"], shown_address(session["endpoint"]))))
+    entry = f"{options.inference_db} of your endpoints" if options.inference_db else ""
+    spec = f"the spec {options.spec}" if options.spec else ""
+    return f"plait: {', '.join(filter(None, (what, entry, spec)))}{f' ({reason})' if reason else ''}"
+
+
+def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, approver: RunApprover) -> Outcome:
     asked: object = client
     task: str | None = work.options.task
     if work.images:
-        asked = _seeing(client, session)
+        asked = _seeing(client, session) if isinstance(client, OpenAI) else client
         session["messages"].append({"role": "user", "content": _with_images(task or "", work.images)})
         task = None
     result = run_turn(asked, session["model"], session, task, cancel=work.cancel)
@@ -97,7 +115,7 @@ def _turn(work: Work, session: Session, client: OpenAI, approver: RunApprover) -
 
 def _spec(work: Work) -> AgentSpec:
     """Return the spec of the run: the file that was named, else all built-in tools with the chosen model."""
-    choice = work.choice
+    choice, entry = work.choice, work.options.inference_db
     if work.options.spec:
         spec = load_specification(choice.model, choice.endpoint, work.options.spec)
         spec.update(_given(model=choice.model, endpoint=choice.endpoint))
@@ -106,8 +124,18 @@ def _spec(work: Work) -> AgentSpec:
         # Never a file that happens to lie in the folder: a repository does not choose where its reader's key goes.
         shown = [schema_entry(known.tool(_nothing)) for known in definitions.BUILT_IN]
         spec = AgentSpec({"model": choice.model, "endpoint": choice.endpoint, "tool_specs": shown})
-    spec.update(_given(key_env=choice.key_env))
-    return spec
+    if choice.key_env:
+        _replace(spec, ("auth", "keyring_service", "keyring_username"), key_env=choice.key_env)
+    if entry or choice.endpoint:
+        _replace(spec, ("inference_db", "command", "command_env", "command_timeout"))
+    return apply_entry(spec, entry) if entry else spec
+
+
+def _replace(spec: AgentSpec, names: Iterable[str], **fields: object) -> None:
+    """Let a flag take the place of what the spec says by other fields."""
+    for name in names:
+        spec.pop(name, None)
+    spec.update(fields)
 
 
 def _given(**fields: str | None) -> dict[str, object]:

@@ -303,6 +303,8 @@ def encode_usage(usage: Usage) -> Json:
         data["computed"] = True
     if usage.estimated:
         data["estimated"] = sorted(usage.estimated)
+    if usage.priced:
+        data["priced"] = True
     return data
 
 
@@ -312,9 +314,9 @@ def decode_usage(data: Mapping[str, object]) -> Usage:
     counts = {name: reader.number(name) if name in data else None for name in TOKEN_FIELDS}
     cost = _decimal(reader) if "cost" in data else None
     currency, computed = reader.text("currency", "USD"), reader.flag("computed", False)
-    estimated = frozenset(reader.each("estimated", _name))
+    estimated, priced = frozenset(reader.each("estimated", _name)), reader.flag("priced", False)
     reader.done()
-    return Usage(**counts, cost=cost, currency=currency, computed=computed, estimated=estimated)
+    return Usage(**counts, cost=cost, currency=currency, computed=computed, estimated=estimated, priced=priced)
 
 
 def _name(data: object) -> str:

@@ -46,6 +46,8 @@ class Usage:
     """True for a sum or a calculation, False for one provider's own numbers."""
     estimated: frozenset[str] = frozenset()
     """Names of fields that are guesses."""
+    priced: bool = False
+    """True where one provider's own numbers were given their cost by a table of prices."""
 
     def __add__(self, other: Usage) -> Usage:
         """Add field by field: a missing count makes the sum a lower bound, a missing cost makes it unknown."""
@@ -79,7 +81,7 @@ class Usage:
             return Amount(None, "unavailable", currency)
         if name in self.estimated:
             return Amount(value, "estimated", currency)
-        if self.computed or name == "total" or self == Usage.ZERO:
+        if self.computed or name == "total" or (name == "cost" and self.priced) or self == Usage.ZERO:
             return Amount(value, "computed", currency)
         return Amount(value, "reported", currency)
 

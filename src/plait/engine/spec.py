@@ -1,6 +1,6 @@
 """Agent specs: the JSON that says which model an agent asks and which tools it has.
 
-Floor: 4. Owns: where a spec is looked for and what its fields may be; never: what an agent does with them.
+Floor: 4. Owns: where a spec is looked for and what is said of a wrong one; never: what an agent does with it.
 """
 
 from __future__ import annotations
@@ -10,93 +10,16 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
-from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError, ConfigError
+from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
+from plait.engine.spec_fields import FIELDS, MAY_HOLD_SECRETS, WANTED, fits
 from plait.tools.library import default_tool_spec
 
 RUN: Final = "run://"
 _NAMES: Final = ("agent_spec_{}.json", "inferred_tool_schema_{}.json", "tool_schema_{}.json")
 _DEFAULT_FUNCTIONS: Final = ("t_read", "t_write", "t_update", "t_run")
 _SIMILAR: Final = 0.8
-
-Kind = Literal["any", "text", "yes_no", "count", "number", "object", "list", "texts"]
-
-FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
-    {
-        "model": "text",
-        "endpoint": "text",
-        "status": "any",
-        "comment": "any",
-        "version": "any",
-        "display_name": "any",
-        "disabled": "yes_no",
-        "tool_specs": "list",
-        "inferred_tool_schema": "list",
-        "tools": "texts",
-        "tool_dispatch": "object",
-        "aliases": "object",
-        "behaviour": "object",
-        "options": "texts",
-        "max_output_tokens": "count",
-        "provider": "object",
-        "provider_api_support": "object",
-        "auth": "text",
-        "key_env": "text",
-        "keyring_service": "text",
-        "keyring_username": "text",
-        "auth_header": "text",
-        "extra_headers": "object",
-        "request_params": "object",
-        "inference_db": "text",
-        "command": "any",
-        "command_env": "object",
-        "command_timeout": "number",
-        "request_timeout": "number",
-        "max_rpm": "count",
-        "max_input_token_price_per_million": "number",
-        "max_output_token_price_per_million": "number",
-        "reports_prompt_tokens": "yes_no",
-        "min_cacheable_tokens": "number",
-        "cache_ttl_seconds": "number",
-        "compaction_enabled": "yes_no",
-        "compaction_trigger_tokens": "count",
-        "compaction_target_tokens": "count",
-        "compaction_keep_last_turns": "number",
-        "compaction_policy": "any",
-        "compaction_min_chars": "number",
-        "context_window": "count",
-        "token_awareness_enabled": "yes_no",
-        "token_awareness_budget_tokens": "count",
-        "token_awareness_reminder_tokens": "number",
-        "token_awareness_update_every": "count",
-        "time_awareness_enabled": "yes_no",
-        "time_awareness_tool_timestamps": "yes_no",
-        "user_awareness_enabled": "yes_no",
-        "system_awareness_enabled": "yes_no",
-        "git_awareness_enabled": "yes_no",
-        "change_awareness_enabled": "yes_no",
-        "durable": "yes_no",
-        "hooks_enabled": "yes_no",
-        "tool_ttl_seconds": "number",
-        "parallel_tool_dispatch": "yes_no",
-        "parallel_tool_dispatch_max_workers": "count",
-        "tool_loading": "text",
-    }
-)
-"""The fields of an agent spec and what each holds. Other fields are a spec's own business, unless they look like a
-misspelt one of these."""
-
-_WANTED: Final[Mapping[Kind, str]] = {
-    "text": "text",
-    "yes_no": "true or false",
-    "count": "a whole number from 1",
-    "number": "a number from 0",
-    "object": "an object",
-    "list": "a list of objects",
-    "texts": "a list of texts",
-}
 
 
 class AgentSpec(dict[str, object]):
@@ -127,12 +50,20 @@ def load_specification(
     `_`; for a `run://` program the first one, beside the program). With an endpoint and no file there is a default
     spec: the four basic tools. An `endpoint` that is given wins over the one of a file that was found by name.
 
+    With `inference_db`, the id of an entry in the user's own list of endpoints, the entry decides the endpoint, and
+    `endpoint` is ignored; see `plait.engine.spec_entry.apply_entry`.
+
     Raises:
-        AgentSpecInvalidError: there is no spec, or the file is no JSON object.
-        ConfigError: `inference_db` is given; it is not available yet.
+        AgentSpecInvalidError: there is no spec, the file is no JSON object, or there is no such entry.
     """
-    if inference_db:
-        raise ConfigError("inference_db is not available yet", hint="give the endpoint, and the key with key_env")
+    if not inference_db:
+        return _found(model, endpoint, spec_path)
+    from plait.engine.spec_entry import ENTRY_ENDPOINT, apply_entry  # a list of TOML, which most specs do without
+
+    return apply_entry(_found(model, ENTRY_ENDPOINT, spec_path), inference_db)
+
+
+def _found(model: str, endpoint: str, spec_path: str | os.PathLike[str] | Literal[False] | None) -> AgentSpec:
     if spec_path:
         return _read(_path(spec_path), model, endpoint, keeps=True)
     if model.startswith(RUN) or endpoint.startswith(RUN):
@@ -223,30 +154,9 @@ def _check_field(schema: Mapping[str, object], name: str, value: object) -> None
         near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=_SIMILAR)
         if near and near[0] not in schema:
             raise invalid(schema, f"has an unknown field {name!r}", hint=f"did you mean {near[0]!r}?")
-    elif value is not None and not _fits(kind, value):
-        shown = json.dumps(value, default=repr)[:80]
-        raise invalid(schema, f"has {shown} in the field {name!r}", hint=f"{name!r} is {_WANTED[kind]}")
-
-
-def _fits(kind: Kind, value: object) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    match kind:
-        case "any":
-            return True
-        case "text":
-            return isinstance(value, str)
-        case "yes_no":
-            return isinstance(value, bool)
-        case "count":
-            return is_number and isinstance(value, int) and value >= 1
-        case "number":
-            return is_number and isinstance(value, (int, float)) and value >= 0
-        case "object":
-            return isinstance(value, Mapping)
-        case "list":
-            return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
-        case "texts":
-            return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+    elif value is not None and not fits(kind, value):
+        shown = "something else" if name in MAY_HOLD_SECRETS else json.dumps(value, default=repr)[:80]
+        raise invalid(schema, f"has {shown} in the field {name!r}", hint=f"{name!r} is {WANTED[kind]}")
 
 
 def _program(model: str, endpoint: str) -> AgentSpec:
@@ -270,7 +180,7 @@ def _read(path: Path, model: str, endpoint: str, *, keeps: bool = False) -> Agen
             model=model,
             hint="check the path; a relative one starts at the working directory",
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AgentSpecInvalidError(
             f"the agent spec {str(path)!r} is not JSON: {error}", model=model, hint="mend the file"
         ) from error

@@ -198,6 +198,14 @@ class KeyRested(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ProviderPinned(NamedEvent):
+    """An endpoint that routes to several providers will be asked for the one that answered first."""
+
+    type = "provider_pinned"
+    provider: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Usage(NamedEvent):
     """Tokens of one request; 0 where the endpoint reported nothing."""
 
@@ -325,6 +333,7 @@ AnyEvent = (
     | RetryScheduled
     | RateLimitWait
     | KeyRested
+    | ProviderPinned
     | Usage
     | SessionUsage
     | TokenLimit
@@ -344,6 +353,6 @@ NOT_YET: Final = frozenset(
     "admission assistant_checkpoint awareness_checklist cache_below_minimum cache_cold cache_proof_missing"
     " cache_unmeasurable cache_written compaction_preparation_skipped compaction_retry compaction_skipped"
     " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning journal_recovered"
-    " provider_pinned run_state session_resumed session_time step_reduced terminal token_budget".split()
+    " run_state session_resumed session_time step_reduced terminal token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

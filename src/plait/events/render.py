@@ -130,6 +130,10 @@ def _counts(prompt: int, cached: int, completion: int) -> str:
     return f"{prompt:,} in{held}, {completion:,} out"
 
 
+def _pinned(event: named.ProviderPinned, paint: Paint) -> str:
+    return paint("dim", f"[stays with the provider {event.provider}]")
+
+
 def _token_limit(event: named.TokenLimit, paint: Paint) -> str:
     return paint("red", f"[token limit: {event.used:,} of {event.limit:,} used in this turn]")
 
@@ -166,6 +170,7 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "retry_scheduled": _retry,
     "rate_limit_wait": _rate_limit_wait,
     "key_rested": _key_rested,
+    "provider_pinned": _pinned,
     "usage": _usage,
     "session_usage": _session_usage,
     "token_limit": _token_limit,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
 from plait._version import __version__
 from plait.core.exchange import ProviderFailed
+from plait.core.usage import Usage
 from plait.models.credentials import Credentials
 from plait.models.endpoint import Endpoint
 from plait.models.key_change import KeyChange, key_change
@@ -23,9 +25,14 @@ from plait.models.transport import AsyncTransport, Network, Timeouts, Transport
 
 if TYPE_CHECKING:
     from plait.models.async_http import AsyncHttpTransport
+    from plait.models.prices import Price, PriceTable
     from plait.models.sync_http import SyncTransport
 
 _SENDABLE: Final = re.compile(r"[\x20-\x7e]+")
+_SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password|^code$|^sig", re.IGNORECASE)
+_SECRET_CHARS_MIN: Final = 8
+_KEY_CHARS_MIN: Final = 4
+MASK: Final = "[REDACTED]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class BackendOptions:
     """More body members of every request."""
     max_rpm: int | None = None
     """Requests a minute that this process allows itself; None is no limit of its own."""
+    prices: PriceTable | None = None
+    """What models cost; None is the table of plait with the user's own in it."""
 
 
 class Backend:
@@ -59,9 +68,11 @@ class Backend:
         self.limiter = None if self.options.max_rpm is None else RateLimiter(self.options.max_rpm)
         self._credentials = credentials
         self._pool: CredentialPool | None = None
+        self._secrets = _secrets_in(self.options.headers, endpoint.query)
         self._headers: dict[str, Mapping[str, str]] = {}
         self._transport = transport
         self._async_transport = async_transport
+        self._prices: PriceTable | None = None
         self._lock = threading.Lock()
 
     @property
@@ -91,6 +102,7 @@ class Backend:
                 keys = self._credentials.find()
                 for key in keys:
                     self._check(key)
+                self._secrets = (*(key for key in keys if len(key) >= _KEY_CHARS_MIN), *self._secrets)
                 self._pool = CredentialPool(keys)
             return self._pool.ready() or ""
 
@@ -107,15 +119,42 @@ class Backend:
         return headers
 
     def told(self, failed: ProviderFailed, key: str, url: str) -> ProviderFailed:
-        """Give a failure the advice that only this endpoint's user needs, and take the key out of it."""
-        if key:
-            failed.message = failed.message.replace(key, "[REDACTED]")
-            failed.args = (failed.message,)
+        """Give a failure the advice that only this endpoint's user needs, and take what is secret out of it."""
         if failed.kind == "auth":
             failed.hint = self._key_advice(key)
         elif failed.detail == "not_event_stream":
-            failed.hint = _address_advice(url, self.endpoint.base)
+            failed.hint = _address_advice(url.partition("?")[0], self.endpoint.base)
+        return self.hush(failed)
+
+    def hush(self, failed: ProviderFailed) -> ProviderFailed:
+        """Take keys out of what a failure says: servers and proxies repeat what they were sent."""
+        for secret in self._secrets:
+            failed.message = failed.message.replace(secret, MASK)
+            failed.hint = failed.hint.replace(secret, MASK)
+        failed.args = (failed.message,)
         return failed
+
+    def counted(self, usage: Usage, model: str, price: Price | None = None) -> Usage:
+        """Return what an answer used, without numbers that mean nothing here, with its cost where that is known."""
+        if not self.endpoint.profile.reports_input and usage != Usage.UNAVAILABLE:
+            usage = replace(usage, input=None, cache_read=None, cache_write=None)
+        if usage.cost is not None or usage.input is None:
+            return usage
+        from plait.models.prices import with_cost  # endpoints that report their cost, or nothing, do without
+
+        return with_cost(usage, price or self.price_of(model))
+
+    def price_of(self, model: str) -> Price | None:
+        """Return what a model costs here by the table, None where that is not known."""
+        name = self.endpoint.profile.name
+        if not name:
+            return None
+        with self._lock:
+            if self._prices is None:
+                from plait.models.prices import known_prices
+
+                self._prices = self.options.prices or known_prices(name)
+            return self._prices.price_of(name, model)
 
     def close(self) -> None:
         """Close the idle connections of threads; loops close theirs when they end."""
@@ -175,6 +214,13 @@ class Backend:
         from plait.models.async_http import AsyncHttpTransport
 
         return AsyncHttpTransport(self.options.network)
+
+
+def _secrets_in(headers: Mapping[str, str], query: str) -> tuple[str, ...]:
+    """Return the values that are secret by their names, longest first; short ones would blank out ordinary words."""
+    named = [*headers.items(), *parse_qsl(query)]
+    found = {value.removeprefix("Bearer ") for name, value in named if _SECRET_NAME.search(name)}
+    return tuple(sorted((value for value in found if len(value) >= _SECRET_CHARS_MIN), key=len, reverse=True))
 
 
 def _address_advice(url: str, base: str) -> str:

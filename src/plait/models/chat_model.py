@@ -7,10 +7,11 @@ another key.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
@@ -26,11 +27,15 @@ from plait.models.profiles import EndpointProfile, with_wire
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
 from plait.wire.profile import CallForm, StructuredOutput, WireName
 
+if TYPE_CHECKING:
+    from plait.models.prices import Price
+
 
 class ChatModel:
     """A named model at an endpoint; see `plait.kernel.ports.Model`.
 
     Making one does no I/O and needs no key: the first request looks for it. Conversations share its connections.
+    `price` counts in place of the table's, `on_pin` is told which provider a router's requests stay with.
     """
 
     def __init__(
@@ -40,16 +45,20 @@ class ChatModel:
         *,
         context_window: int | None = None,
         supports_images: bool | None = None,
+        price: Price | None = None,
+        on_pin: Callable[[str], None] | None = None,
     ) -> None:
         profile = backend.endpoint.profile
         images = profile.wire.images if supports_images is None else supports_images
         origin = f"{profile.wire.origin or backend.endpoint.host}:{name}"
         self._backend = backend
+        self._on_pin = on_pin
         self._target = Target(
             name,
             replace(profile.wire, images=images, origin=origin),
             streams=profile.streams,
             context_window=context_window or profile.context_window,
+            price=price,
         )
 
     @property
@@ -81,14 +90,17 @@ class ChatModel:
     def image_bytes_max(self) -> int:
         """The largest picture that the endpoint takes."""
         return self._target.wire.image_bytes_max
+
     @property
     def structured_output(self) -> StructuredOutput:
         """Whether answers can be held to a JSON Schema: also beside tools, only where there are none, never."""
         return self._target.wire.structured_output
+
     @property
     def calls(self) -> CallForm:
         """Whether tools are declared and called as data, or in the model's text."""
         return self._target.wire.calls
+
     def __repr__(self) -> str:
         return f"ChatModel({self.name!r}, {self.endpoint!r})"
 
@@ -98,11 +110,11 @@ class ChatModel:
 
     def open(self, setup: Setup) -> ChatChannel:
         """Open a line for a thread; no request is made yet."""
-        return ChatChannel(Line(self._backend, self._target, setup))
+        return ChatChannel(Line(self._backend, self._target, setup, self._on_pin))
 
     def aopen(self, setup: Setup) -> AsyncChatChannel:
         """Open a line for an event loop; no request is made yet."""
-        return AsyncChatChannel(Line(self._backend, self._target, setup))
+        return AsyncChatChannel(Line(self._backend, self._target, setup, self._on_pin))
 
     def close(self) -> None:
         """Close idle connections; the model can be used again."""
@@ -235,11 +247,12 @@ def chat_model(
     """Return the model `name` at an endpoint.
 
     Args:
-        endpoint: a base URL in any usual form, or a provider's name; None takes the one provider whose key is in
-            the environment, else OpenRouter.
+        endpoint: a base URL in any usual form, or a provider's name; None takes `OPENAI_BASE_URL` where it is set,
+            else the one provider whose key is in the environment, else OpenRouter.
         api_key: the key itself; else `key_env` names its variable, `keys` other sources, or the host decides.
         profile: what is known of the endpoint, in place of what the table says of its host.
         wire: what the endpoint speaks, where it speaks more than the profile says.
+        timeouts, network: how long each phase of a request may take; proxy and certificate authorities.
         headers, body: sent with every request.
         max_rpm: a limit of requests a minute of our own.
         context_window, supports_images: what the model can do, where the profile does not know better.

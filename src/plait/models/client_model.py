@@ -18,9 +18,11 @@ from plait.core.events import DeltaKind
 from plait.core.exchange import Reply
 from plait.core.messages import Message
 from plait.core.strict_json import dump
+from plait.core.usage import Usage
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.foreign import document_of, failure_of_client
+from plait.models.line import pin_of
 from plait.models.profiles import profile_of
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import message_dicts, tool_dict
@@ -49,6 +51,8 @@ class Callbacks:
     on_rate_limit_wait: Callable[..., None] | None = None
     on_raw_response: Callable[..., None] | None = None
     on_request_attempt: Callable[..., None] | None = None
+    on_pin: Callable[[str], None] | None = None
+    """Told by plait itself which provider a router's requests stay with."""
 
 
 class ClientModel:
@@ -67,6 +71,7 @@ class ClientModel:
         wire: WireProfile | None = None,
         context_window: int | None = None,
         supports_images: bool = True,
+        reports_input: bool = True,
         callbacks: Callbacks | None = None,
     ) -> None:
         host = host_of(client)
@@ -75,6 +80,7 @@ class ClientModel:
         self._client = client
         self._wire = replace(wire, images=supports_images, origin=f"{wire.origin or host or 'client'}:{name}")
         self._streams = streams
+        self._reports_input = reports_input
         self._context_window = context_window
         self._callbacks = callbacks or Callbacks()
 
@@ -122,6 +128,7 @@ class ClientModel:
             wire=self._wire,
             context_window=self._context_window,
             supports_images=self.supports_images,
+            reports_input=self._reports_input,
             callbacks=self._callbacks,
         )
 
@@ -135,27 +142,33 @@ class ClientModel:
 
     def _conversation(self, setup: Setup) -> _Conversation:
         create: Create = self._client.chat.completions.create
-        return _Conversation(self, setup, create, wire=self._wire, streams=self._streams, callbacks=self._callbacks)
+        taking = _Taking(
+            self._wire, self._streams, self._reports_input, profile_of(host_of(self._client)).pins_provider
+        )
+        return _Conversation(self, setup, create, taking, self._callbacks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """How answers are asked for and read."""
+
+    wire: WireProfile
+    streams: bool
+    reports_input: bool
+    pins_provider: bool
 
 
 class _Conversation:
     """What passes through the client, without calling it."""
 
-    def __init__(
-        self,
-        model: ClientModel,
-        setup: Setup,
-        create: Create,
-        *,
-        wire: WireProfile,
-        streams: bool,
-        callbacks: Callbacks,
-    ) -> None:
+    def __init__(self, model: ClientModel, setup: Setup, create: Create, taking: _Taking, callbacks: Callbacks) -> None:
+        wire = taking.wire
         self.create = create
         self._model = model
         self._setup = setup
         self._wire = wire
-        self._streams = streams
+        self._taking = taking
+        self._pinned: str | None = None
         self._callbacks = callbacks
         self._accepts = _parameters_of(create)
         # Where calls are text, the system prompt says what there is.
@@ -180,6 +193,8 @@ class _Conversation:
         if options.max_output_tokens is not None:
             arguments["max_tokens"] = options.max_output_tokens
         extra = dict(options.extra)
+        if self._pinned is not None:
+            extra.setdefault("provider", pin_of(self._pinned))
         if options.cache_key is not None:
             extra.setdefault("prompt_cache_key", options.cache_key)
         if options.reasoning is not None:
@@ -204,13 +219,26 @@ class _Conversation:
             self._wire, DecodeOptions(taken_ids=cast("Mapping[str, object]", ids), tool_names=self._tool_names)
         )
         decoder.feed(dump(document_of(response)).encode())
-        return decoder.finish()
+        reply = decoder.finish()
+        self._pin((reply.details or {}).get("provider"))
+        if self._taking.reports_input or reply.usage == Usage.UNAVAILABLE:
+            return reply
+        return replace(reply, usage=replace(reply.usage, input=None, cache_read=None, cache_write=None))
 
     def failure(self, error: Exception) -> Exception:
         """Say what an exception of the client means."""
         if isinstance(error, Interrupted):
             return error
         return failure_of_client(error, self._model.endpoint, window=self._model.context_window)
+
+    def _pin(self, provider: object) -> None:
+        """Stay with the provider that answered first, where the client's host routes to several."""
+        if not self._taking.pins_provider or self._pinned is not None or "provider" in self._setup.options.extra:
+            return
+        if isinstance(provider, str) and provider:
+            self._pinned = provider
+            if self._callbacks.on_pin is not None:
+                self._callbacks.on_pin(provider)
 
     def _messages(self, ask: Think) -> list[dict[str, object]]:
         """Return the messages as this wire has them; those of before are not made again."""
@@ -237,7 +265,7 @@ class _Conversation:
             "on_request_attempt": callbacks.on_request_attempt,
             "cancel": cancel,
         }
-        if self._streams:
+        if self._taking.streams:
             offered["on_content_delta"] = _forward("content", emit, cancel)
             offered["on_reasoning_delta"] = _forward("reasoning", emit, cancel)
         by_name = {name: call for name, call in offered.items() if call is not None and name in self._accepts}

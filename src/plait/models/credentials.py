@@ -57,8 +57,10 @@ class FromEnv:
 
     @property
     def label(self) -> str:
-        """The variable's name."""
-        return self.variable
+        """The variable's name; a key that was given in its place is not repeated."""
+        from plait.core.redact import redact_secrets  # many patterns, and nobody asks for a name unless it failed
+
+        return redact_secrets(self.variable)[0]
 
     def find(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return the keys of the variable, split at commas, and of its sisters up to the first that is missing."""
@@ -72,7 +74,10 @@ class FromEnv:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The sources for one endpoint, tried in order; a key is looked for when a request needs it."""
+    """The sources for one endpoint, tried in order; a key is looked for when a request needs it.
+
+    A source that cannot be read is passed over; only when no other has a key is that the failure.
+    """
 
     sources: tuple[KeySource, ...]
     is_needed: bool = True
@@ -89,14 +94,19 @@ class Credentials:
             ProviderFailed: class `auth`; a key is needed and there is none, or it would be sent in clear.
         """
         environ = os.environ if environ is None else environ
+        problem: ProviderFailed | None = None
         for source in self.sources:
-            keys = source.find(environ)
+            try:
+                keys = source.find(environ)
+            except ProviderFailed as unreadable:
+                problem = problem or unreadable
+                continue
             if keys and self.is_exposed and not self.is_named:
                 raise self._exposed(source.label)
             if keys:
                 return keys
         if self.is_needed or self.is_named:
-            raise self._missing()
+            raise problem or self._missing()
         return ()
 
     @property

@@ -6,14 +6,15 @@ Floor: 2. Owns: the prefix of a conversation and the decoding of its answers; ne
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import orjson
 
 from plait.core.events import Piece
 from plait.core.exchange import ProviderFailed, Reply
+from plait.core.usage import Usage
 from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.backend import Backend
@@ -23,6 +24,9 @@ from plait.wire.decoder import Decoder
 from plait.wire.names import original_names
 from plait.wire.prefix import MARKS_MAX, Prefix, Sent
 from plait.wire.profile import DecodeOptions, RequestParams, WireProfile
+
+if TYPE_CHECKING:
+    from plait.models.prices import Price
 
 BODY_BYTES_MAX: Final = 65_536
 """How much of an error's body is read."""
@@ -36,13 +40,18 @@ class Target:
     wire: WireProfile
     streams: bool = True
     context_window: int | None = None
+    price: Price | None = None
+    """What it costs, where whoever chose it says so."""
 
 
 class Line:
     """What a conversation has sent, and what its next request is."""
 
-    def __init__(self, backend: Backend, target: Target, setup: Setup) -> None:
+    def __init__(
+        self, backend: Backend, target: Target, setup: Setup, on_pin: Callable[[str], None] | None = None
+    ) -> None:
         self.backend = backend
+        self._on_pin = on_pin
         self.sent: Sent | None = None
         """The last step's request; a side query may extend it from any thread."""
         self.first_difference: int | None = None
@@ -96,6 +105,12 @@ class Line:
         if isinstance(provider, str) and self.backend.endpoint.profile.pins_provider and not is_pinned:
             self.pinned_provider = provider
             self._tail = self._make_tail()
+            if self._on_pin is not None:
+                self._on_pin(provider)
+
+    def counted(self, usage: Usage) -> Usage:
+        """Return what an answer used, with its cost where that is known."""
+        return self.backend.counted(usage, self._target.name, self._target.price)
 
     def tell(self, type: str, data: Mapping[str, object]) -> None:
         """Tell the conversation of something that happens between a request and its answer."""
@@ -114,7 +129,7 @@ class Line:
     def _extra(self) -> dict[str, object]:
         extra = {**self.backend.endpoint.profile.body, **self.backend.options.body, **self._setup.options.extra}
         if self.pinned_provider is not None:
-            extra["provider"] = {"order": [self.pinned_provider], "allow_fallbacks": False}
+            extra["provider"] = pin_of(self.pinned_provider)
         return extra
 
     def _make_tail(self) -> bytes:
@@ -175,7 +190,7 @@ class Attempt:
         except ProviderFailed as failed:
             raise self._told(failed) from None
         self._line.learn(reply)
-        return replace(reply, sent=self._sent)
+        return replace(reply, sent=self._sent, usage=self._line.counted(reply.usage))
 
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
@@ -199,7 +214,7 @@ class Attempt:
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFailed:
         """Say what an answer means that is no success."""
         if 300 <= status < 400:
-            return _redirected(status, headers.get("location", ""))
+            return self._told(_redirected(status, headers.get("location", "").partition("?")[0]))
         from plait.wire.classify import classify  # the tables of what providers say are read when one says it
 
         failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
@@ -231,6 +246,11 @@ class Attempt:
 def _with_options(wire: WireProfile, setup: Setup) -> WireProfile:
     parallel = setup.options.parallel_tool_calls
     return wire if parallel is None else replace(wire, parallel_tool_calls=parallel)
+
+
+def pin_of(provider: str) -> dict[str, object]:
+    """Return the body member that keeps a router's requests with one provider."""
+    return {"order": [provider], "allow_fallbacks": False}
 
 
 def _redirected(status: int, location: str) -> ProviderFailed:

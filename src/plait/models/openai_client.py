@@ -90,10 +90,20 @@ class OpenAI:
         return f"OpenAI(base_url={str(self.base_url)!r})"
 
     def as_model(
-        self, name: str, *, context_window: int | None = None, supports_images: bool | None = None
+        self,
+        name: str,
+        *,
+        context_window: int | None = None,
+        supports_images: bool | None = None,
+        on_pin: Callable[[str], None] | None = None,
     ) -> ChatModel:
-        """Return a model of this endpoint for conversations; it shares this client's connections and key."""
-        return ChatModel(name, self.backend, context_window=context_window, supports_images=supports_images)
+        """Return a model of this endpoint for conversations; it shares this client's connections and key.
+
+        `on_pin` is told which provider a router's requests stay with.
+        """
+        return ChatModel(
+            name, self.backend, context_window=context_window, supports_images=supports_images, on_pin=on_pin
+        )
 
     def close(self) -> None:
         """Close idle connections; the client can be used again."""
@@ -165,6 +175,7 @@ class Completions:
             except Aborted:
                 raise Interrupted(cancel.reason or "interrupted") from None
             except ProviderFailed as failed:
+                self._client.backend.hush(failed)
                 if not shown.heard and self._has_another_key(failed, tried):
                     continue
                 delay_s = None if shown.heard else self._client.retry.delay_s(failed, attempt)

@@ -8,11 +8,11 @@ Money is Decimal. A price that is not known stays unknown: it is never taken for
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from importlib import resources
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,6 +22,7 @@ from plait.core.usage import Usage
 from plait.models.transport import HttpRequest, Timeouts, Transport
 
 MILLION: Final = Decimal(1_000_000)
+_MONEY_DIGITS: Final = 50
 OPENROUTER_MODELS: Final = "https://openrouter.ai/api/v1/models"
 _LISTING_BYTES_MAX: Final = 32 * 1024 * 1024
 _VERSION: Final = re.compile(r"(?:-(?:\d{4}-?\d{2}-?\d{2}|\d{8}|latest))+$")
@@ -70,8 +71,8 @@ class PriceTable:
 
 def bundled_prices() -> PriceTable:
     """Read the table that comes with plait."""
-    text = resources.files("plait.models").joinpath("prices.json").read_text(encoding="utf-8")
-    return _table(json.loads(text), "prices.json")
+    path = Path(__file__).with_name("prices.json")
+    return _table(json.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 def read_prices(path: Path) -> PriceTable:
@@ -88,8 +89,36 @@ def read_prices(path: Path) -> PriceTable:
         ) from error
 
 
+def user_prices_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Return where a user's own table is: `prices.json` in plait's configuration folder."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "plait" / "prices.json"
+
+
+def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -> PriceTable:
+    """Return plait's table with the user's own in it, which wins.
+
+    With `provider` a damaged table of the user's is passed over: it is read for the cost of an answer that is there
+    already, and a cost that is not known is better than an answer that is lost. `plait doctor` names the damage.
+
+    Raises:
+        ConfigError: the user's table cannot be read, and no provider is given.
+    """
+    path = user_prices_path(environ)
+    table = bundled_prices()
+    if not path.is_file():
+        return table
+    try:
+        return table.with_prices(read_prices(path))
+    except ConfigError:
+        if not provider:
+            raise
+        return PriceTable({name: rows for name, rows in table.providers.items() if name != provider}, table.as_of)
+
+
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """Return the usage with what it costs; a cost that the provider reported is left alone.
+    """Return the usage with what it costs, marked as `priced`; a cost that the provider reported is left alone.
 
     Where the provider did not say how much of the input came from a cache, all of it is counted as fresh, and the
     cost is marked as an estimate.
@@ -100,17 +129,20 @@ def with_cost(usage: Usage, price: Price | None) -> Usage:
         return usage
     read, write = usage.cache_read or 0, usage.cache_write or 0
     fresh = max(0, usage.input - read - write)
-    cost = (
-        fresh * price.input
-        + read * _or(price.cache_read, price.input)
-        + write * _or(price.cache_write, price.input)
-        + usage.output * price.output
-    ) / MILLION
+    # Exact whatever the program around us did to its own decimal context.
+    with localcontext(Context(prec=_MONEY_DIGITS)):
+        cost = (
+            fresh * price.input
+            + read * _or(price.cache_read, price.input)
+            + write * _or(price.cache_write, price.input)
+            + usage.output * price.output
+        ) / MILLION
     is_guess = usage.cache_read is None and price.cache_read is not None
     return replace(
         usage,
         cost=cost,
         currency=price.currency,
+        priced=True,
         estimated=usage.estimated | {"cost"} if is_guess else usage.estimated,
     )
 

@@ -61,6 +61,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         default_model="openai/gpt-5-mini",
         reports_cache=True,
         pins_provider=True,
+        lists_prices=True,
     ),
     EndpointProfile(
         name="deepseek",
@@ -92,6 +93,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
     EndpointProfile(
         name="azure",
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
+        base_path="/openai/v1",
         key_env=("AZURE_OPENAI_API_KEY",),
         auth_header="api-key",
         wire=WireProfile(origin="azure", structured_output="always", max_tokens_field="max_completion_tokens"),

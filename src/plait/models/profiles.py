@@ -30,6 +30,8 @@ class EndpointProfile:
     """Where its API begins, for a user who names only the provider or only the host."""
     key_env: tuple[str, ...] = ()
     """Environment variables that hold a key for these hosts and no others; the first is the one to advise."""
+    base_path: str = "/v1"
+    """Where its API begins on a host of which only the name is given; what `base_url` says wins."""
     needs_key: bool = True
     auth_header: str = "Authorization"
     """Header that carries the key; in `Authorization` it follows the word Bearer."""
@@ -47,12 +49,16 @@ class EndpointProfile:
     """Whether a reasoning effort may be sent."""
     takes_cache_key: bool = False
     """Whether `prompt_cache_key` may be sent."""
+    reports_input: bool = True
+    """False where the prompt tokens of its usage mean nothing."""
     reports_cache: bool = False
     """Whether usage always says how many tokens a cache held."""
     min_cacheable_tokens: int = 0
     """Shorter prompts are never cached."""
     pins_provider: bool = False
     """Whether the endpoint routes to several providers, and requests can stay with the first that answered."""
+    lists_prices: bool = False
+    """Whether its list of models says what each costs."""
 
 
 def profile_of(host: str) -> EndpointProfile:

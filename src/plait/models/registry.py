@@ -5,16 +5,19 @@ Floor: 2. Owns: descriptors, aliases, fallbacks and refusals; never: a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from plait.core.errors import ConfigError, ModelNotFound, UnsupportedFeature
-from plait.kernel.ports import Model
-from plait.models.chat_model import chat_model
+from plait.models.backend import Backend, BackendOptions
+from plait.models.chat_model import ChatModel
+from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, endpoint_of
-from plait.models.prices import Price, PriceTable, bundled_prices
+from plait.models.prices import Price, PriceTable, known_prices
 from plait.models.profiles import EndpointProfile
+from plait.models.transport import Network, Timeouts
 
 Capability = Literal["tools", "parallel_tools", "vision", "structured_output", "reasoning", "cache"]
 CAPABILITIES: Final = frozenset(get_args(Capability))
@@ -37,14 +40,28 @@ class Provider:
     """None: the one that the provider's name stands for."""
     api_key: str | None = field(default=None, repr=False)
     key_env: str | None = None
+    keys: Sequence[KeySource] = ()
+    """Other places where its key may be, in order."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Mapping[str, object] = field(default_factory=dict)
+    """Members of every request's body."""
     max_rpm: int | None = None
+    """Requests a minute, of all its models together."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    network: Network = field(default_factory=Network)
     profile: EndpointProfile | None = None
 
     def at(self) -> Endpoint:
         """Return the endpoint."""
         at = endpoint_of(self.endpoint or self.name)
         return at if self.profile is None else at.with_profile(self.profile)
+
+    def backend(self, prices: PriceTable) -> Backend:
+        """Return what all its models share: connections, keys, the limit of requests."""
+        at = self.at()
+        credentials = credentials_for(at, api_key=self.api_key, key_env=self.key_env, named=self.keys)
+        options = BackendOptions(self.timeouts, self.network, self.headers, self.body, self.max_rpm, prices)
+        return Backend(at, credentials, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,12 @@ class Needs:
 
 
 class ModelRegistry:
-    """Models by key; built once, then only read, by any thread.
+    """Models by key; built once, then only read, by any thread. Models of one provider share its connections.
+
+    Args:
+        providers: endpoints, each with a name of its own.
+        models: descriptors by the key that programs use.
+        prices: what models cost; plait's table with the user's own in it unless given.
 
     Raises:
         ConfigError: a key or an alias is used twice, a provider or a fallback is not there, a capability is unknown.
@@ -94,10 +116,12 @@ class ModelRegistry:
         prices: PriceTable | None = None,
     ) -> None:
         items = providers.values() if isinstance(providers, Mapping) else providers
-        self._providers = {provider.name: provider for provider in items}
+        self._providers = _by_name(items)
         self._models = dict(models)
         self._keys = self._all_names()
         self._prices = prices
+        self._backends: dict[str, Backend] = {}
+        self._lock = threading.Lock()
         self._check()
 
     @property
@@ -117,12 +141,23 @@ class ModelRegistry:
         return self._models[name]
 
     def price_of(self, key: str) -> Price | None:
-        """Return what a model costs, None where it is not known."""
+        """Return what a model costs, None where it is not known.
+
+        Raises:
+            ModelNotFound: there is no such model. ConfigError: the user's table of prices cannot be read.
+        """
         model = self.describe(key)
         if model.prices is not None:
             return model.prices
-        self._prices = self._prices or bundled_prices()
-        return self._prices.price_of(model.provider, model.model_id)
+        provider = self._providers[model.provider].at().profile.name
+        return self.prices.price_of(model.provider, model.model_id) or self.prices.price_of(provider, model.model_id)
+
+    @property
+    def prices(self) -> PriceTable:
+        """The table of prices; the one on disk is read when it is first wanted."""
+        if self._prices is None:
+            self._prices = known_prices()
+        return self._prices
 
     def preflight(self, key: str, needs: Needs | None = None) -> Descriptor:
         """Return the descriptor of a model that can do what is needed.
@@ -155,24 +190,35 @@ class ModelRegistry:
         self.preflight(key, wanted)
         return key
 
-    def resolve(self, key: str, needs: Needs | None = None) -> Model:
+    def resolve(self, key: str, needs: Needs | None = None) -> ChatModel:
         """Return the model to ask; nothing is sent.
 
         Raises:
             ModelNotFound: there is no such model. UnsupportedFeature: neither it nor a fallback can do what is needed.
+            ConfigError: the provider's endpoint is no address, or the user's table of prices cannot be read.
         """
-        descriptor = self.describe(self.choose(key, needs))
-        provider = self._providers[descriptor.provider]
-        return chat_model(
+        chosen = self.choose(key, needs)
+        descriptor = self.describe(chosen)
+        return ChatModel(
             descriptor.model_id,
-            provider.at(),
-            api_key=provider.api_key,
-            key_env=provider.key_env,
-            headers=provider.headers,
-            max_rpm=provider.max_rpm,
+            self._backend(descriptor.provider),
             context_window=descriptor.context_window,
             supports_images="vision" in descriptor.capabilities,
+            price=self.price_of(chosen),
         )
+
+    def close(self) -> None:
+        """Close the idle connections of its providers; the models can be used again."""
+        with self._lock:
+            backends = list(self._backends.values())
+        for backend in backends:
+            backend.close()
+
+    def _backend(self, name: str) -> Backend:
+        with self._lock:
+            if name not in self._backends:
+                self._backends[name] = self._providers[name].backend(self.prices)
+            return self._backends[name]
 
     def _all_names(self) -> dict[str, str]:
         names: dict[str, str] = {}
@@ -184,6 +230,8 @@ class ModelRegistry:
         return names
 
     def _check(self) -> None:
+        for provider in self._providers.values():
+            provider.at()
         for key, model in self._models.items():
             if model.provider not in self._providers:
                 known = ", ".join(sorted(self._providers)) or "none"
@@ -199,6 +247,15 @@ class ModelRegistry:
                     f"the model {key!r} has an unknown capability {sorted(unknown)[0]!r}",
                     hint=f"there are: {', '.join(sorted(CAPABILITIES))}",
                 )
+
+
+def _by_name(providers: Iterable[Provider]) -> dict[str, Provider]:
+    named: dict[str, Provider] = {}
+    for provider in providers:
+        if provider.name in named:
+            raise ConfigError(f"two providers are called {provider.name!r}", hint="give each a name of its own")
+        named[provider.name] = provider
+    return named
 
 
 def missing_of(model: Descriptor, needs: Needs) -> tuple[str, ...]:

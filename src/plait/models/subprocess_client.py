@@ -29,6 +29,7 @@ from plait.wire.profile import WireProfile
 SCHEME: Final = "run://"
 _TIMEOUT_S: Final = 300.0
 _EXCERPT_CHARS: Final = 2_000
+_SECRET_CHARS_MIN: Final = 8
 _OUTPUT_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -58,6 +59,15 @@ class SubprocessOpenAI:
 
     def __repr__(self) -> str:
         return f"SubprocessOpenAI({self.command[0]!r})"
+
+    def close(self) -> None:
+        """Do nothing: every completion's process has ended with it."""
+
+    def __enter__(self) -> SubprocessOpenAI:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     @property
     def last_raw(self) -> Mapping[str, object] | None:
@@ -142,6 +152,9 @@ class SubprocessOpenAI:
             ) from error
 
     def _failed(self, code: int, said: str) -> ProviderFailed:
+        for value in self._env.values():
+            # What its user handed it is nobody else's business, and programs print their environment when they fail.
+            said = said.replace(value, "[REDACTED]") if len(value) >= _SECRET_CHARS_MIN else said
         words = f": {said.strip()[-_EXCERPT_CHARS:]}" if said.strip() else ""
         return ProviderFailed(
             "unavailable",

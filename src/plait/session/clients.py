@@ -5,57 +5,64 @@ Floor: 5. Owns: what the endpoint fields of a spec mean, telling clients apart; 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, cast
 
 from plait.core.errors import ConfigError
-from plait.core.exchange import ProviderFailed
-from plait.engine.spec import endpoint_of as address_of, invalid
+from plait.engine.spec import endpoint_of as address_of
+from plait.engine.spec_entry import with_entry
 from plait.kernel.ports import Model
 from plait.models.backend import Backend, BackendOptions
 from plait.models.client_model import Callbacks, Client, ClientModel, host_of
 from plait.models.credentials import Credentials, credentials_for
 from plait.models.endpoint import Endpoint, endpoint_of
+from plait.models.inference_db import load_entry
+from plait.models.key_sources import FromKeyring, opencode_source
 from plait.models.openai_client import Chat, OpenAI
-from plait.models.profiles import profile_of
-from plait.models.transport import Timeouts
-from plait.session.spec_terms import check_spec, is_structured, streams_of
+from plait.models.profiles import EndpointProfile, profile_of
+from plait.models.subprocess_client import SubprocessOpenAI
+from plait.models.transport import Network, Timeouts
+from plait.session.spec_terms import COPILOT, check_spec, is_structured, key_source_of, program_of, streams_of
 
-COPILOT: Final = "opencode-github-copilot"
 _REQUEST_TIMEOUT_S: Final = 300.0
 
 Waiting = Callable[[float, str], None]
 """Told that a client waits for a rate limit: seconds, and the time in ISO 8601 at which it goes on."""
 
 
-def create_client(schema: Mapping[str, Any]) -> OpenAI:
-    """Return the client of a spec's endpoint; nothing is sent, and a key is looked for by the first request.
+def create_client(schema: Mapping[str, Any], *, network: Network | None = None) -> OpenAI | SubprocessOpenAI:
+    """Return the client of a spec's endpoint, or of its program; nothing is sent.
+
+    A key is looked for by the first request, in the first of these that the spec names: `auth`, the keyring entry,
+    `key_env`, the entry's sources with `inference_db`. A spec that names none gets the key of its host's own
+    provider. Close the client, or use it in a `with` block.
+
+    Args:
+        schema: an agent spec.
+        network: proxy and certificate authorities; the environment's own unless given.
 
     Raises:
-        ConfigError: the spec cannot be used, or its endpoint is no address.
+        ConfigError: the spec cannot be used, its endpoint is no address, or its entry is not in the list.
     """
     check_spec(schema)
+    schema = with_entry(schema)
+    check_spec(schema)
+    program = program_of(schema)
+    if program is not None:
+        return SubprocessOpenAI(program, env=schema.get("command_env"), timeout=schema.get("command_timeout"))
     at = endpoint_of(address_of(schema) or None)
-    wire = at.profile.wire if is_structured(schema) else replace(at.profile.wire, calls="inline")
-    streams = at.profile.streams if streams_of(schema) is None else streams_of(schema) is True
-    profile = replace(at.profile, wire=wire, streams=streams)
-    if (header := schema.get("auth_header")) is not None:
-        profile = replace(profile, auth_header=str(header))
-    credentials = _credentials(schema, at)
-    if schema.get("auth") == COPILOT:
-        profile = replace(profile, auth_header="X-API-Key")
+    profile = _profile(schema, at.profile)
     provider = schema.get("provider")
     options = BackendOptions(
         timeouts=Timeouts(first_byte_s=float(schema.get("request_timeout") or _REQUEST_TIMEOUT_S)),
+        network=network or Network(),
         headers={str(name): str(value) for name, value in (schema.get("extra_headers") or {}).items()},
         body={"provider": dict(provider)} if provider and profile.pins_provider else {},
         max_rpm=schema.get("max_rpm"),
     )
-    return OpenAI(backend=Backend(at.with_profile(profile), credentials, options))
+    return OpenAI(backend=Backend(at.with_profile(profile), _credentials(schema, at), options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,11 @@ class Wishes:
     streams: bool
     """Ask clients that are not plait's own for fragments."""
     context_window: int | None = None
+    reports_input: bool = True
+    """Whether the prompt tokens that the client tells mean anything."""
     on_wait: Waiting | None = None
+    on_pin: Callable[[str], None] | None = None
+    """Told which provider a router's requests stay with."""
 
 
 def model_for(client: object, name: str, wishes: Wishes) -> Model:
@@ -80,7 +91,7 @@ def model_for(client: object, name: str, wishes: Wishes) -> Model:
     if hasattr(client, "open") and hasattr(client, "aopen"):
         return _named(cast("Model", client), name)
     if type(client) is OpenAI and type(client.chat) is Chat:
-        return client.as_model(name, context_window=wishes.context_window)
+        return client.as_model(name, context_window=wishes.context_window, on_pin=wishes.on_pin)
     if not callable(getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)):
         raise ConfigError(
             f"{client!r} is no client",
@@ -94,8 +105,16 @@ def model_for(client: object, name: str, wishes: Wishes) -> Model:
         streams=wishes.streams,
         wire=wire if wishes.structured else replace(wire, calls="inline"),
         context_window=wishes.context_window,
-        callbacks=Callbacks(on_rate_limit_wait=None if on_wait is None else lambda *told: _tell(on_wait, *told)),
+        reports_input=wishes.reports_input,
+        callbacks=Callbacks(
+            on_rate_limit_wait=None if on_wait is None else lambda *told: _tell(on_wait, *told), on_pin=wishes.on_pin
+        ),
     )
+
+
+def adapter_of(client: object) -> str:
+    """Return how a client asks: `subprocess` for a program, else `http`."""
+    return "subprocess" if isinstance(client, SubprocessOpenAI) else "http"
 
 
 def _named(model: Model, name: str) -> Model:
@@ -109,37 +128,31 @@ def _tell(on_wait: Waiting, delay: object, resume_at: object, *_words: object) -
     on_wait(float(delay) if isinstance(delay, (int, float)) else 0.0, when)
 
 
+def _profile(schema: Mapping[str, Any], known: EndpointProfile) -> EndpointProfile:
+    """Return what is known of an endpoint, with what the spec says otherwise."""
+    streams = streams_of(schema)
+    if schema.get("auth") == COPILOT:
+        known = replace(known, auth_header="X-API-Key")
+    elif (header := schema.get("auth_header")) is not None:
+        known = replace(known, auth_header=str(header))
+    return replace(
+        known,
+        wire=known.wire if is_structured(schema) else replace(known.wire, calls="inline"),
+        streams=known.streams if streams is None else streams,
+        reports_input=schema.get("reports_prompt_tokens") is not False,
+    )
+
+
 def _credentials(schema: Mapping[str, Any], at: Endpoint) -> Credentials:
-    auth = schema.get("auth")
-    if auth == COPILOT:
-        return credentials_for(at, named=(_CopilotToken(),))
-    if auth:
-        raise invalid(
-            schema, f"has an unknown 'auth' {auth!r}", hint=f"it is {COPILOT!r}; name a key's variable with key_env"
-        )
-    return credentials_for(at, key_env=schema.get("key_env"))
-
-
-@dataclass(frozen=True, slots=True)
-class _CopilotToken:
-    """The token that opencode keeps for GitHub Copilot."""
-
-    @property
-    def label(self) -> str:
-        """The file's path."""
-        return str(Path.home() / ".local/share/opencode/auth.json")
-
-    def find(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the token; raise `ProviderFailed` when the file does not hold one."""
-        try:
-            data = json.loads(Path(self.label).read_text(encoding="utf-8"))
-            return (str(data["github-copilot"]["access"]),)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ProviderFailed(
-                "auth",
-                f"there is no GitHub Copilot token in {self.label!r}: {type(error).__name__}",
-                retryable=False,
-                phase="connect",
-                detail="missing_key",
-                hint="sign in with `opencode auth login`, or name another key with key_env",
-            ) from error
+    named = key_source_of(schema)
+    if "auth" in named:
+        return credentials_for(at, named=(opencode_source(),))
+    if "keyring_service" in named:
+        return credentials_for(at, named=(FromKeyring(named["keyring_service"], named["keyring_username"]),))
+    if "key_env" in named:
+        return credentials_for(at, key_env=named["key_env"])
+    if "inference_db" in named:
+        entry = load_entry(named["inference_db"])
+        # An entry that names no place for a key leaves it to the host's own variables.
+        return entry.credentials(at.host) if entry.keys else credentials_for(at)
+    return credentials_for(at)

@@ -19,19 +19,21 @@ from plait.engine.base_host import rules_of
 from plait.engine.conversation import Conversation, Terms
 from plait.engine.limits import Limits
 from plait.engine.spec import endpoint_of, invalid, model_of
+from plait.engine.spec_entry import with_entry
 from plait.engine.spec_tools import tools_of_spec
 from plait.engine.validation import compile_schema
 from plait.events.named import SessionRestored
 from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
+from plait.models.endpoint import endpoint_of as parsed_endpoint
 from plait.session import prompt
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.session import REQUIRED, Following, Live, Session, Settings, follow
-from plait.session.spec_terms import check_spec, is_structured, streams_of
+from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
 from plait.tools.spec import DispatchTable, build_tool_spec, schema_entry
@@ -57,6 +59,7 @@ def init_session(
     """
     check_options(options)
     check_spec(schema)
+    schema = with_entry(schema)
     given: dict[str, Any] = {**DEFAULTS, **options}
     given["tools"] = tuple(given["tools"])
     toolbox = Toolbox(given["workspace"] or os.getcwd(), _toolbox_options(given))
@@ -77,7 +80,7 @@ def _open(
     values = _values(schema, given, earlier)
     values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
     values["tool_dispatch"] = _dispatch_of(dispatch, given["tools"])
-    settings = _settings(schema, given, values["session_id"])
+    settings = _settings(schema, given, values)
     system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
     if system:
         values["messages"].append({"role": "system", "content": system})
@@ -142,7 +145,9 @@ def _values(schema: Mapping[str, Any], given: Mapping[str, Any], earlier: Mappin
         "non_interactive": given["non_interactive"],
         "cache_key": given["cache_key"] or before.get("cache_key") or session_id,
         "max_output_tokens": given["max_output_tokens"] or schema.get("max_output_tokens"),
-        "provider": schema.get("provider"),
+        "provider": schema.get("provider") or before.get("provider"),
+        "auth": key_source_of(schema),
+        "reports_prompt_tokens": schema.get("reports_prompt_tokens") is not False,
         "options": list(schema.get("options") or ()),
         "strict_cache_proof": given["strict_cache_proof"],
         "parallel_tool_dispatch": schema.get("parallel_tool_dispatch") is True,
@@ -153,7 +158,7 @@ def _values(schema: Mapping[str, Any], given: Mapping[str, Any], earlier: Mappin
     }
 
 
-def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], session_id: str) -> Settings:
+def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
     limits: Limits = given["limits"] or _NO_STEPS
     if schema.get("parallel_tool_dispatch") is True:
         limits = replace(limits, tool_concurrency=int(schema.get("parallel_tool_dispatch_max_workers") or 8))
@@ -163,11 +168,21 @@ def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], session_id: s
         approver=given["approver"],
         limits=limits,
         max_turn_tokens=given["max_turn_tokens"],
-        request_params=dict(schema.get("request_params") or {}),
+        request_params=_request_params(schema, values["provider"]),
         context_window=schema.get("context_window"),
         streams=streams_of(schema) is True,
-        rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(session_id.encode())),
+        rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
     )
+
+
+def _request_params(schema: Mapping[str, Any], provider: object) -> dict[str, object]:
+    """Return the forced members of every request; with the provider that an earlier session stayed with."""
+    kept = {"provider": provider} if provider and "provider" not in schema and _pins(schema) else {}
+    return {**kept, **(schema.get("request_params") or {})}
+
+
+def _pins(schema: Mapping[str, Any]) -> bool:
+    return program_of(schema) is None and parsed_endpoint(endpoint_of(schema) or None).profile.pins_provider
 
 
 def _table(schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolbox, tools: list[Tool]) -> ToolTable:

@@ -137,6 +137,10 @@ class Session(dict[str, Any]):
     cache_key = Key[str | None]()
     max_output_tokens = Key[int | None]()
     provider = Key[dict[str, Any] | None]()
+    """What a router is asked with: the spec's, else the provider that answered first."""
+    auth = Key[dict[str, str]]()
+    """Where the key is, as the spec names it; never a key."""
+    reports_prompt_tokens = Key[bool]()
     options = Key[list[str]]()
     strict_cache_proof = Key[bool | str]()
     parallel_tool_dispatch = Key[bool]()

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from plait.core.errors import AgentSpecInvalidError
 from plait.engine.spec import RUN, endpoint_of, invalid, validate_schema
+from plait.engine.spec_entry import APPLIED
 
+COPILOT: Final = "opencode-github-copilot"
+"""The one value of `auth`: the token of opencode's GitHub Copilot login."""
 _NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    **dict.fromkeys("inference_db command command_env command_timeout keyring_service keyring_username".split(), ()),
     "durable": (False,),
     "hooks": ({}, []),
     "hooks_enabled": (False,),
@@ -29,13 +31,54 @@ def check_spec(schema: Mapping[str, Any]) -> None:
     """
     validate_schema(schema)
     for name, accepted in _NOT_YET.items():
-        if (value := schema.get(name)) is not None and value not in accepted:
+        if (value := schema.get(name)) is not None and value not in accepted and not _is_of_entry(schema, name):
             raise _not_yet(schema, f"asks for {name!r}", f"remove {name!r}")
     behaviour = schema.get("behaviour")
     if isinstance(behaviour, Mapping) and behaviour.get("hooks"):
         raise _not_yet(schema, "asks for 'behaviour.hooks'", "remove it")
-    if endpoint_of(schema).startswith(RUN):
-        raise _not_yet(schema, f"asks a program, {endpoint_of(schema)!r}", "give the URL of an endpoint")
+    _check_connection(schema)
+
+
+def _check_connection(schema: Mapping[str, Any]) -> None:
+    """Refuse fields that contradict each other, or say half of a thing."""
+    if bool(schema.get("keyring_service")) != bool(schema.get("keyring_username")):
+        raise invalid(
+            schema,
+            "names half of a keyring entry",
+            hint="give both 'keyring_service' and 'keyring_username', or neither",
+        )
+    if (auth := schema.get("auth")) and auth != COPILOT:
+        raise invalid(
+            schema, "has an unknown 'auth'", hint=f"it is {COPILOT!r}; name the variable of a key with key_env"
+        )
+    address = endpoint_of(schema)
+    if schema.get("command") and address and not address.startswith(RUN):
+        raise invalid(
+            schema, "has a 'command' and an 'endpoint'", hint="remove one: a command is asked in place of an endpoint"
+        )
+
+
+def program_of(schema: Mapping[str, Any]) -> str | list[str] | None:
+    """Return the program that a spec asks in place of an endpoint, as a path or as an argument vector."""
+    command = schema.get("command")
+    if command:
+        return command if isinstance(command, str) else [str(word) for word in command]
+    for address in (endpoint_of(schema), str(schema.get("model") or "")):
+        if address.startswith(RUN):
+            return address
+    return None
+
+
+def key_source_of(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return where a spec says that its key is: the fields it names, never a key."""
+    has_entry = bool(schema.get("keyring_service"))
+    names = ("auth", "inference_db", *(("keyring_service", "keyring_username") if has_entry else ("key_env",)))
+    return {name: str(schema[name]) for name in names if schema.get(name)}
+
+
+def _is_of_entry(schema: Mapping[str, Any], name: str) -> bool:
+    """Say whether a field was put in by the user's list: what it says of an endpoint asks for nothing by itself."""
+    return name == "tool_loading" and schema.get(APPLIED) is True
 
 
 def is_structured(schema: Mapping[str, Any]) -> bool:

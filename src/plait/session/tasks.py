@@ -15,6 +15,7 @@ from plait.session.cancelling import CancelToken
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.options import AgentOptions, SessionOptions, with_session_options
+from plait.session.pricing import check_price, has_limits
 from plait.session.result import SessionResult
 from plait.session.spec_terms import check_spec
 from plait.session.turns import run_turn
@@ -43,11 +44,14 @@ def run_task(
 
     Raises:
         ConfigError: the spec cannot be used, or something was asked for that is not available yet.
+        PricingLimitExceededError: the model is dearer than the spec allows; with a `client` of yours nobody asks.
         ValueError: the timeout is negative, or the kind of the sender unknown.
     """
     check_spec(schema)
     own = create_client(schema) if client is None else None
     try:
+        if own is not None and has_limits(schema):
+            check_price(schema, own)
         with init_session(schema, **options) as session:
             asked = client if own is None else own
             return run_turn(asked, model_of(schema), session, task, cancel=cancel, timeout=timeout, sender=sender)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from plait.core.cancel import Cancel
@@ -21,8 +21,9 @@ from plait.engine.result import error_of, status_of
 from plait.events.named import Error, TokenLimit
 from plait.kernel.effects import Boundary, End, Plan, Replace, Stop
 from plait.kernel.ports import Model, Options, Setup
+from plait.models.line import pin_of
 from plait.session.cancelling import CancelToken, turn_signal
-from plait.session.clients import Wishes, model_for
+from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.mirror import Item, system_of
 from plait.session.result import SessionResult
 from plait.session.sender import sender_header, sender_label
@@ -106,9 +107,28 @@ def _model(live: Live, client: object, name: str, session: Session) -> Model:
         def waits(delay_s: float, resume_at: str) -> None:
             observers.publish(Notice("rate_limit_wait", {"delay": delay_s, "resume_at": resume_at}))
 
-        wishes = Wishes(session["structured"], settings.streams, settings.context_window, waits)
+        wishes = Wishes(
+            session["structured"],
+            settings.streams,
+            settings.context_window,
+            reports_input=session["reports_prompt_tokens"],
+            on_wait=waits,
+            on_pin=_pinning(weakref.ref(session), live),
+        )
         live.model = (client, name, model_for(client, name, wishes))
     return live.model[2]
+
+
+def _pinning(session: weakref.ref[Session], live: Live) -> Callable[[str], None]:
+    """Return what notes in a session which provider answered first, and tells of it."""
+
+    def pinned(provider: str) -> None:
+        opened = session()
+        if opened is not None:
+            opened["provider"] = pin_of(provider)
+        live.conversation.observers.publish(Notice("provider_pinned", {"provider": provider}))
+
+    return pinned
 
 
 def _prepare(session: Session, live: Live, model: Model) -> None:
@@ -205,7 +225,8 @@ def _result(session: Session, live: Live, end: End, began_s: float) -> SessionRe
     model = live.conversation.model
     error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", session["endpoint"])))
     if error is not None and status_of(end.reason) == "error":
-        live.hub.emit(_error_event(error, time.monotonic() - began_s))
+        adapter = adapter_of(None if live.model is None else live.model[0])
+        live.hub.emit(_error_event(error, time.monotonic() - began_s, adapter))
     return SessionResult(
         session["session_id"],
         end.reply if end.reason == "completed" else None,
@@ -218,8 +239,8 @@ def _result(session: Session, live: Live, end: End, began_s: float) -> SessionRe
     )
 
 
-def _error_event(error: PlaitError, elapsed_s: float) -> Error:
+def _error_event(error: PlaitError, elapsed_s: float, adapter: str) -> Error:
     code = error.error_code if isinstance(error, ModelError) else error.code
     status = error.status if isinstance(error, ModelError) else None
     text = f"{error.message}. {error.hint}" if error.hint else error.message
-    return Error(text, type(error).__name__, error.message, code, status, round(elapsed_s, 3))
+    return Error(text, type(error).__name__, error.message, code, status, round(elapsed_s, 3), adapter)

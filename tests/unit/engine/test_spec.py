@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError, ConfigError
-from plait.engine.spec import FIELDS, AgentSpec, endpoint_of, load_specification, model_of, validate_schema
+from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
+from plait.engine.spec import AgentSpec, endpoint_of, load_specification, model_of, validate_schema
+from plait.engine.spec_fields import FIELDS
 from plait.engine.spec_tools import tools_of_spec
 from plait.tools.library import Library, default_tool_spec
 
@@ -66,6 +67,7 @@ def test_e2_a_relative_path_and_a_tilde(here: Path, home: Path) -> None:
         (None, "cannot be read: No such file"),
         (b"{oops", "is not JSON"),
         (b"[1]", "is not a JSON object"),
+        (b"[" * 100_000, "is not JSON"),
         (b"\xff", "is not JSON"),
     ],
 )
@@ -154,10 +156,15 @@ def test_a_program_has_its_spec_beside_it(here: Path, model: str, endpoint: str,
     assert f"run://{here}/bin/grammar" == endpoint_of(found)
 
 
-def test_what_is_not_there_yet_is_refused() -> None:
-    """An inference-db entry is refused by name."""
-    with pytest.raises(ConfigError, match="inference_db is not available yet"):
-        load_specification("m", URL, inference_db="kimi")
+def test_an_entry_of_the_users_list_decides_the_endpoint(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `inference_db` the endpoint that is given counts for nothing, in a file that is named and without one."""
+    monkeypatch.setenv("INFERENCE_DB", str(here / "endpoints.toml"))
+    (here / "endpoints.toml").write_text('[endpoints.mine]\nurl = "http://127.0.0.1:9/{model}"\n')
+    path = write(here / "a.json", SPEC | {"model": "named"})
+
+    assert "http://127.0.0.1:9/m" == load_specification("m", URL, inference_db="mine")["endpoint"]
+    spec = load_specification("m", URL, path, "mine")
+    assert ("named", "http://127.0.0.1:9/named", str(path)) == (spec["model"], spec["endpoint"], spec.source)
 
 
 def test_a_spec_is_a_plain_dict() -> None:
@@ -200,10 +207,18 @@ def test_a_misspelt_field_is_named_with_the_right_one() -> None:
         ("max_output_tokens", "4096", "a whole number"),
         ("max_output_tokens", True, "a whole number"),
         ("max_output_tokens", 0, "a whole number"),
-        ("request_timeout", -1, "a number"),
+        ("request_timeout", -1, "above 0"),
         ("extra_headers", [], "an object"),
         ("tool_specs", ["read_file"], "a list of objects"),
         ("tools", "t_read", "a list of texts"),
+        ("request_timeout", 0, "above 0"),
+        ("command_timeout", float("inf"), "above 0"),
+        ("min_cacheable_tokens", float("nan"), "a number"),
+        ("key_env", "MY KEY", "the name of an environment variable"),
+        ("auth_header", "X Key", "the name of a header"),
+        ("extra_headers", {"X-Team": ["a"]}, "header names and texts"),
+        ("command_env", {"SEED": 7}, "variable names and texts"),
+        ("command", 5, "a program's path"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(name: str, value: object, wanted: str) -> None:

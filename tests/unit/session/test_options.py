@@ -93,15 +93,11 @@ def test_a_proof_that_means_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     "field, value",
     [
-        ("inference_db", "kimi"),
-        ("command", ["./run"]),
         ("durable", True),
         ("hooks", {"Stop": []}),
         ("behaviour", {"hooks": {"Stop": []}}),
         ("hooks_enabled", True),
         ("tool_loading", "glm"),
-        ("keyring_service", "x"),
-        ("endpoint", "run://./program"),
     ],
 )
 def test_a_spec_that_asks_for_what_is_not_there_yet(field: str, value: object) -> None:

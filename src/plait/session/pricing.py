@@ -1,0 +1,83 @@
+"""What the model of a spec costs, against what its user allows.
+
+Floor: 5. Owns: where the price of a spec's model is looked for; never: the arithmetic (`models.prices`), or printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from plait.engine.spec import model_of
+from plait.models.openai_client import OpenAI
+from plait.models.prices import Direction, Price, PriceTable, check_limits, known_prices, openrouter_price
+
+_LIMITS: Final[Mapping[Direction, str]] = {
+    "input": "max_input_token_price_per_million",
+    "output": "max_output_token_price_per_million",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PriceCheck:
+    """The price of a model, and where it stands."""
+
+    model: str
+    price: Price | None
+    """None where it is not known."""
+    source: str
+    """Where the price stands, or why there is none."""
+
+    def __str__(self) -> str:
+        if self.price is None:
+            return f"the price of {self.model} is not known: {self.source}"
+        read, said = _shown(self.price.input), _shown(self.price.output)
+        return f"{self.model} costs {read} in, {said} out ({self.price.currency} a million tokens, {self.source})"
+
+
+def has_limits(schema: Mapping[str, Any]) -> bool:
+    """Say whether a spec limits what its model may cost."""
+    return any(schema.get(name) is not None for name in _LIMITS.values())
+
+
+def check_price(schema: Mapping[str, Any], client: object, *, prices: PriceTable | None = None) -> PriceCheck:
+    """Find out what a spec's model costs at a client's endpoint, and refuse one that is too dear.
+
+    OpenRouter's own list is asked, without a key; for other providers the table of prices says. A price that cannot
+    be found out refuses nothing.
+
+    Args:
+        client: what `create_client` returned for the spec.
+        prices: the table; plait's with the user's own in it unless given.
+
+    Raises:
+        PricingLimitExceededError: a direction is dearer than its limit, or has one and only the other's price is known.
+        ConfigError: the user's own table cannot be read.
+    """
+    model = model_of(schema)
+    price, source = _price(model, client, prices)
+    check_limits(model, price, {direction: schema.get(name) for direction, name in _LIMITS.items()})
+    return PriceCheck(model, price, source)
+
+
+def _price(model: str, client: object, prices: PriceTable | None) -> tuple[Price | None, str]:
+    if not isinstance(client, OpenAI):
+        return None, "a program or a client of your own answers"
+    at = client.backend.endpoint
+    if at.profile.lists_prices:
+        price = openrouter_price(client.backend.transport, model, at.url("/models"))
+        if price is not None:
+            return price, f"the list of {at.host}"
+    if not at.profile.name:
+        return None, f"{at.host} is in no table of prices"
+    table = prices or known_prices()
+    price = table.price_of(at.profile.name, model)
+    if price is None:
+        return None, f"the table of prices has no such model of {at.profile.name}"
+    return price, f"the table of {price.as_of or table.as_of}"
+
+
+def _shown(amount: Decimal | None) -> str:
+    return "an unknown price" if amount is None else f"{amount.normalize():f}"

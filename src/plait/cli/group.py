@@ -21,13 +21,16 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("plait.cli.demo.command:demo", "Watch the agent mend a sample repository; no key, no network."),
     "doctor": ("plait.cli.doctor_command:doctor", "Check what plait needs on this machine."),
     "probe": ("plait.cli.probe_command:probe", "Find out what an endpoint can do, and write an agent spec."),
+    "resume": ("plait.cli.resume_command:resume", "Go on with a session: first with what it left unfinished."),
+    "fork": ("plait.cli.fork_command:fork", "Begin a new session with what another one held."),
+    "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""
 
 _LATER: Final = frozenset(
-    "acp cache completion config cron eval improve init insights kanban loop mcp memory new plugins repl resume"
+    "acp completion config cron eval improve init insights kanban loop mcp memory new plugins repl"
     " skill skills trust tui web".split()
 )
 """Commands that are planned and not built: named as such when typed, and listed nowhere."""

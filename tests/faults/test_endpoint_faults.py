@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 import yaml
@@ -17,7 +18,8 @@ from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.chat_model import ChatModel, chat_model
 from plait.models.transport import Timeouts
-from plait.testing import ScriptServer
+from plait.testing import ScriptServer, faults
+from plait.testing.faults import Phase
 from plait.testing.script_file import parse_script
 
 FAULTS: Final[list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("endpoint_faults.yaml").read_text())
@@ -70,3 +72,26 @@ def test_there_are_enough_faults() -> None:
     names = [fault["name"] for fault in FAULTS]
 
     assert len(set(names)) == len(names) >= 60
+
+
+def test_every_way_to_break_is_in_the_catalogue() -> None:
+    """Nothing that the fault server can do is left out, and what can happen at any phase happens at every one."""
+    names = {fault["name"] for fault in FAULTS}
+    used = {name for fault in FAULTS for name in faults_in(fault["step"])}
+    at_every_phase = {f"{way} {phase}" for way in ("reset", "cut", "half_close", "stall") for phase in get_args(Phase)}
+    others = (
+        "refused, slow-loris, drips, length too long, length cuts the end off, gzip, gzip corrupt, gzip truncated, "
+        "split at every byte, split at random 1, a line of a gigabyte, a chunk without a size, web page, nothing, "
+        "error in the stream, early hints, status 429, status 529, sent elsewhere, not a model's server"
+    )
+
+    assert used == set(faults.FAULTS)
+    assert at_every_phase <= names
+    assert set(others.split(", ")) <= names
+
+
+def faults_in(step: object) -> Iterator[str]:
+    """Yield the names of the faults in a step, one inside the other."""
+    if isinstance(step, dict):
+        yield from (step["fault"],) if "fault" in step else ()
+        yield from faults_in(step.get("answer"))

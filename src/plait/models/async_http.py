@@ -19,7 +19,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
 from plait.models.async_connection import Connection, Idle, open_connection, until_the_loop_ends
 from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
-from plait.models.http1 import RequestHeads
+from plait.models.http1 import BrokenOff, NotHttp, RequestHeads
 from plait.models.pace import Pace
 from plait.models.routes import Destination, Route, destination_of, tls_context
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
@@ -102,7 +102,7 @@ class AsyncHttpTransport:
             if not exchange.is_stopped:
                 raise
             raise exchange.explain(None) from None
-        except (OSError, ProxyRefused, ValueError) as error:
+        except (OSError, ProxyRefused, BrokenOff, NotHttp, ValueError) as error:
             raise exchange.explain(error) from error
 
     def _tls_context(self) -> ssl.SSLContext:

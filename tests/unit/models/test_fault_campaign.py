@@ -5,6 +5,7 @@ Those that cost no waiting run always, all of them under the marker `prove`.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ def contents() -> Iterator[Script]:
     yield Script("gzip", faults.Gzip(), OK)
     yield Script("damaged gzip", faults.Gzip("corrupt"), ("protocol", "encoding"))
     yield Script("half of a gzip", faults.Gzip("truncated"), CUT)
+    bomb = gzip.compress(b"data: " + b" " * 20_000_000, 1, mtime=0)
+    yield Script("gzip bomb", Raw(bomb, {**SSE, "Content-Encoding": "gzip"}), CUT)
     yield Script("brotli", Raw(b"\x0b\x02\x80", {**SSE, "Content-Encoding": "br"}), ("protocol", "encoding"))
     yield Script("BOM", Raw(b"\xef\xbb\xbf" + event('"a"') + DONE, SSE), OK)
     yield Script("NUL", Raw(event('"a\\u0000b"') + DONE, SSE), OK)

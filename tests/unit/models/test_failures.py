@@ -1,0 +1,111 @@
+"""What goes wrong before an answer comes: told apart, with advice, alike in both transports."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+import struct
+
+import pytest
+
+from plait.core.exchange import ProviderFailed
+from plait.models.errors import to_error
+from plait.models.failures import ProxyRefused, failure_of
+from plait.models.http1 import BrokenOff, NotHttp
+from plait.models.transport import Network, Timeouts
+from tests.unit.models.transports import FETCHERS, Fetch, raw_server, request_to
+
+URL = "https://models.example:8443/v1/chat/completions?key=secret"
+
+
+def tls_error(reason: str) -> ssl.SSLError:
+    """Make what the TLS library raises for a reason."""
+    error = ssl.SSLError(1, f"[SSL: {reason}] it went wrong")
+    error.reason = reason
+    return error
+
+
+def certificate_error(message: str) -> ssl.SSLCertVerificationError:
+    """Make what it raises for a certificate."""
+    error = ssl.SSLCertVerificationError(1, message)
+    error.verify_message = message
+    return error
+
+
+ERRORS: dict[str, tuple[BaseException, tuple[str, str, bool], str]] = {
+    "refused": (ConnectionRefusedError(errno.ECONNREFUSED, "no"), ("unavailable", "refused", True), "start the server"),
+    "no route": (OSError(errno.EHOSTUNREACH, "No route"), ("unavailable", "unreachable", True), "network"),
+    "network down": (OSError(errno.ENETUNREACH, "down"), ("unavailable", "unreachable", True), "network"),
+    "unknown name": (socket.gaierror(socket.EAI_NONAME, "unknown"), ("unavailable", "dns", False), "spelling"),
+    "no answer about a name": (socket.gaierror(socket.EAI_AGAIN, "later"), ("unavailable", "dns", True), "name server"),
+    "expired": (certificate_error("certificate has expired"), ("unavailable", "certificate", False), "ca_file"),
+    "no tls": (tls_error("WRONG_VERSION_NUMBER"), ("unavailable", "tls", False), "http://"),
+    "handshake": (tls_error("TLSV1_ALERT_INTERNAL_ERROR"), ("unavailable", "tls", True), "try again"),
+    "proxy": (ProxyRefused("status 407"), ("unavailable", "proxy", False), "HTTPS_PROXY"),
+    "reset": (ConnectionResetError(errno.ECONNRESET, "reset"), ("unavailable", "closed", True), "try again"),
+    "closed": (BrokenOff(), ("unavailable", "closed", True), "try again"),
+    "no http": (NotHttp("it begins with b'SSH'"), ("protocol", "not_http", False), "address and port"),
+}
+
+
+@pytest.fixture(params=["sync", "async"])
+def fetch(request: pytest.FixtureRequest) -> Fetch:
+    """Requests over either transport."""
+    return FETCHERS[request.param]
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_trouble_has_a_class_and_advice(name: str) -> None:
+    """Each error of sockets, names, TLS and proxies has its class, says where it happened, and what to do."""
+    error, expected, advice = ERRORS[name]
+    failed = failure_of(error, URL, "connect")
+    told = to_error(failed, endpoint=URL)
+
+    assert expected == (failed.kind, failed.detail, failed.retryable)
+    assert "models.example" in told.message
+    assert advice in told.hint
+    assert "secret" not in f"{told.message} {told.hint}"
+
+
+def test_a_handshake_that_is_cut_may_be_tried_again(fetch: Fetch) -> None:
+    """A server that hangs up in the middle of the handshake is unavailable now, and that is no mistake of the user."""
+
+    def hang_up(connection: socket.socket) -> None:
+        connection.recv(64)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with raw_server(hang_up) as url, pytest.raises(ProviderFailed) as failed:
+        fetch([request_to(url.replace("http://", "https://"))], Timeouts(connect_s=2))
+    assert ("unavailable", "connect", True) == (failed.value.kind, failed.value.phase, failed.value.retryable)
+
+
+def test_a_handshake_that_stands_still_is_a_timeout(fetch: Fetch) -> None:
+    """A server that takes the connection and says nothing costs the connect limit."""
+
+    def say_nothing(connection: socket.socket) -> None:
+        while connection.recv(4_096):
+            pass
+
+    with raw_server(say_nothing) as url, pytest.raises(ProviderFailed) as failed:
+        fetch([request_to(url.replace("http://", "https://"))], Timeouts(connect_s=0.15))
+    assert ("timeout", "connect", "connect") == (failed.value.kind, failed.value.detail, failed.value.phase)
+
+
+@pytest.mark.parametrize(
+    "answer, kind, is_retryable",
+    [(b"", "unavailable", True), (b"HTTP/1.1 2", "unavailable", True), (b"SSH-2.0-x\r\n", "protocol", False)],
+    ids=["nothing", "half", "garbage"],
+)
+def test_a_proxy_that_does_not_answer_properly_is_a_failure(
+    fetch: Fetch, answer: bytes, kind: str, is_retryable: bool
+) -> None:
+    """A proxy that hangs up, or is none, is told as that in both transports."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4_096)
+        connection.sendall(answer)
+
+    with raw_server(serve) as url, pytest.raises(ProviderFailed) as failed:
+        fetch([request_to("https://models.example/v1")], None, Network(proxy=url.removesuffix("/v1")))
+    assert (kind, "connect", is_retryable) == (failed.value.kind, failed.value.phase, failed.value.retryable)

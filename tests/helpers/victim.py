@@ -157,7 +157,7 @@ class Life:
             self._points()
             return f"wrote {at}"
 
-        return [Tool("look", "", look, parallel_safe=True), Tool("write", "", write, mutates=True)]
+        return [Tool("look", "", look, parallel_safe=True, idempotent=True), Tool("write", "", write, mutates=True)]
 
 
 def _answer(asked: Any) -> Any:

@@ -49,9 +49,18 @@ def needs_number(schema: Mapping[str, object]) -> Check:
 
 
 TOOLS = (
-    Tool("look", "Look at something.", lambda **_: "", parallel_safe=True, parameters={"type": "object"}),
+    Tool(
+        "look", "Look at something.", lambda **_: "", parallel_safe=True, idempotent=True, parameters={"type": "object"}
+    ),
     Tool("write", "Change something.", lambda **_: "", mutates=True, parameters={"type": "object"}),
-    Tool("count", "Count.", lambda **_: "", parallel_safe=True, parameters={"properties": {"n": {"type": "integer"}}}),
+    Tool(
+        "count",
+        "Count.",
+        lambda **_: "",
+        parallel_safe=True,
+        idempotent=True,
+        parameters={"properties": {"n": {"type": "integer"}}},
+    ),
 )
 TABLE = ToolTable(TOOLS, compile=needs_number)
 

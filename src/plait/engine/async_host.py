@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
+from typing import TypeVar
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
@@ -18,10 +19,12 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
 from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, timed_out
-from plait.kernel.effects import NOTHING, Act, Boundary, Outcome, Plan, Think
+from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
 from plait.kernel.tools import Tool
+
+T = TypeVar("T")
 
 
 class AsyncHost(BaseHost):
@@ -58,7 +61,19 @@ class AsyncHost(BaseHost):
         return reply
 
     async def approve(self, call: ToolCall) -> Verdict:
-        """Judge one call: the policy first, then the approver; one that blocks is asked in a thread."""
+        """Judge one call: the policy first, then the approver; a yes says what will show that the call took effect."""
+        verdict = await self._verdict(call)
+        if not isinstance(verdict, Allow) or not self._leaves_traces(verdict):
+            return verdict
+        return await self._threads.arun(lambda: self._with_intent(verdict))
+
+    async def grant(self, call: ToolCall) -> Allow:
+        """Return a yes that was given elsewhere, with the call's intent."""
+        allow = Allow(call)
+        return await self._threads.arun(lambda: self._with_intent(allow)) if self._leaves_traces(allow) else allow
+
+    async def _verdict(self, call: ToolCall) -> Verdict:
+        """Judge one call; an approver that blocks is asked in a thread."""
         call, tool, said = self._judge(call)
         approver = self._policy.approver
         if said is not None or approver is None:
@@ -127,7 +142,7 @@ class AsyncHost(BaseHost):
     async def _outcome(self, call: ToolCall, resolve: bool) -> Outcome:
         self._begun.add(call.id)
         if resolve and not self._tools.is_repeatable(call):
-            return await self._threads.arun(lambda: self._resolve(call))
+            return await self._resolved(call)
         tool, cancel = self._tool(call), self.cancel.child()
         run = self._invoke_async if tool.is_async else self._invoke_in_thread
         try:
@@ -135,16 +150,22 @@ class AsyncHost(BaseHost):
         finally:
             cancel.detach()
 
+    async def _resolved(self, call: ToolCall) -> Outcome:
+        """Find out in a thread what became of a call; a cancellation tells it to stop what still runs."""
+        cancel = self.cancel.child()
+        thread = self._threads.arun(lambda: self._resolve(call, cancel))
+        return await self._from_thread(thread, cancel, None)
+
     async def _invoke_async(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
-        finishing = self._policy.finishing
+        finishing, context = self._policy.finishing, self._context(call, cancel)
         deadline = asyncio.timeout(tool.timeout_s) if tool.timeout_s else None
         before = _cancellations()
         try:
             if deadline is None:
-                value = await tool.fn(**keywords(tool, call, cancel, finishing))
+                value = await tool.fn(**keywords(tool, call, context))
             else:
                 async with deadline:
-                    value = await tool.fn(**keywords(tool, call, cancel, finishing))
+                    value = await tool.fn(**keywords(tool, call, context))
         except asyncio.CancelledError as error:
             if _cancellations() > before:
                 raise
@@ -157,8 +178,8 @@ class AsyncHost(BaseHost):
         return result_of(call, value, finishing)
 
     async def _invoke_in_thread(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
-        finishing = self._policy.finishing
-        thread = self._threads.arun(lambda: tool.fn(**keywords(tool, call, cancel, finishing)))
+        finishing, context = self._policy.finishing, self._context(call, cancel)
+        thread: asyncio.Future[object] = self._threads.arun(lambda: tool.fn(**keywords(tool, call, context)))
         try:
             value = await self._from_thread(thread, cancel, tool.timeout_s)
             if inspect.isawaitable(value):
@@ -171,7 +192,7 @@ class AsyncHost(BaseHost):
             return failure_of(call, error, finishing)
         return result_of(call, value, finishing)
 
-    async def _from_thread(self, thread: asyncio.Future[object], cancel: Cancel, timeout_s: float | None) -> object:
+    async def _from_thread(self, thread: asyncio.Future[T], cancel: Cancel, timeout_s: float | None) -> T:
         """Return what a thread brings; a deadline or a cancellation tells it to stop and waits a moment for it.
 
         With the result in hand a cancellation is not raised here: the driver sees it in the task's own count.

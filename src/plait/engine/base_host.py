@@ -12,6 +12,7 @@ from typing import Any, Final
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock
 from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
+from plait.core.facts import ToolStart
 from plait.core.messages import Message, Text, ToolCall
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
@@ -20,15 +21,19 @@ from plait.engine.limits import Limits
 from plait.engine.observers import Observers
 from plait.engine.structured import Wanted
 from plait.engine.threads import Threads
-from plait.kernel.effects import NOTHING, Allow, Boundary, Deny, Outcome, Plan, Stop, Think
+from plait.kernel.effects import NOTHING, Allow, Ask, Boundary, Deny, Outcome, Plan, Stop, Think
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
-from plait.kernel.tools import Tool, ToolTable
+from plait.kernel.tools import Tool, ToolContext, ToolTable
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""
 
-Resolve = Callable[[ToolCall], Outcome]
+Resolve = Callable[[ToolCall, ToolStart, Cancel], Outcome]
+"""Finds out what became of a call that an earlier process started; `ToolStart` is what it recorded before.
+
+Sync, and may take as long as what still runs; given the cancel signal it stops that. It does not raise.
+"""
 
 BoundaryHook = Callable[[Boundary], Any]
 """Asked at every boundary; returns a `Plan`, or None for nothing. May be a coroutine in an async host."""
@@ -65,7 +70,8 @@ class Stage:
     clock: Clock
     threads: Threads
     resolve: Resolve
-    """Finds out what became of a call that an earlier process started."""
+    is_durable: bool = False
+    """Facts outlive the process, so that calls are started with what will show whether they took effect."""
 
 
 class BaseHost:
@@ -79,7 +85,8 @@ class BaseHost:
         self._observers = stage.observers
         self._clock = stage.clock
         self._threads = stage.threads
-        self._resolve = stage.resolve
+        self._find_out = stage.resolve
+        self._is_durable = stage.is_durable
         self._began_s = stage.clock.monotonic_s()
         self._draft: list[Piece] = []
         self._shown = 0
@@ -177,6 +184,39 @@ class BaseHost:
         assert self._state.round is not None
         self._planned = (self._state.round.of, said)
         return Allow(call) if said else Deny(PLAN_DENIED)
+
+    def _context(self, call: ToolCall, cancel: Cancel) -> ToolContext:
+        """Return what the call's tool may know of it."""
+        return self._policy.finishing.context(call, cancel, self._start_of(call))
+
+    def _start_of(self, call: ToolCall) -> ToolStart | None:
+        round_ = self._state.round
+        return None if round_ is None else round_.started.get(call.id)
+
+    def _resolve(self, call: ToolCall, cancel: Cancel) -> Outcome:
+        """Find out what became of a call; in any thread."""
+        start = self._start_of(call)
+        assert start is not None, "the loop asked what became of a call that was never started"
+        try:
+            return self._find_out(call, start, cancel)
+        finally:
+            cancel.detach()
+
+    def _leaves_traces(self, verdict: Allow | Deny | Ask) -> bool:
+        """Say whether a call that may run now is to be started with an intent."""
+        return self._is_durable and isinstance(verdict, Allow) and self._tools.recovery(verdict.call) is not None
+
+    def _with_intent(self, allow: Allow) -> Allow:
+        """Return the yes with what will show whether the call took effect; in any thread."""
+        call = allow.call
+        tool, recovery = self._tool(call), self._tools.recovery(call)
+        if allow.intent is not None or recovery is None:
+            return allow
+        try:
+            context = self._policy.finishing.context(call, self.cancel, None)
+            return Allow(call, recovery.intend(tool.keywords(call.arguments), context))
+        except Exception:  # boundary: whatever is wrong with the call, running it says so in its own words
+            return allow
 
     def _tool(self, call: ToolCall) -> Tool:
         tool = self._tools.get(call.name)

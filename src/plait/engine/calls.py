@@ -13,6 +13,7 @@ from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
+from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall, ToolResult
 from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
@@ -40,14 +41,18 @@ class Finishing:
         text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
         return result if text is result.content else replace(result, content=text)
 
+    def context(self, call: ToolCall, cancel: Cancel, start: ToolStart | None) -> ToolContext:
+        """Return what a tool may know of a call that was started so."""
+        key = f"{self.session_id}/{self.run_id}/{call.id}"
+        return ToolContext(call.id, key, cancel, self.session_id, None if start is None else start.intent)
 
-def keywords(tool: Tool, call: ToolCall, cancel: Cancel, finishing: Finishing) -> dict[str, object]:
+
+def keywords(tool: Tool, call: ToolCall, context: ToolContext) -> dict[str, object]:
     """Return what the tool's function is called with."""
     arguments = tool.keywords(call.arguments)
     name = tool.context_parameter
     if name is not None:
-        key = f"{finishing.session_id}/{finishing.run_id}/{call.id}"
-        arguments[name] = ToolContext(call.id, key, cancel, finishing.session_id)
+        arguments[name] = context
     return arguments
 
 

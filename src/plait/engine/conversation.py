@@ -16,26 +16,22 @@ from plait.core.errors import JournalError, JournalPoisoned, SessionBusy, Unsupp
 from plait.core.events import Committed
 from plait.core.facts import Reset
 from plait.core.ids import new_id
-from plait.core.messages import Image, Message, ToolCall, ToolResult
+from plait.core.messages import Image, Message
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
 from plait.engine.observers import Observers, teller
 from plait.engine.portal import Portal
+from plait.engine.recovery import resolver
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
 from plait.kernel.drivers import adrive, drive
-from plait.kernel.effects import End, Outcome
+from plait.kernel.effects import End
 from plait.kernel.log import AsyncFactLog, FactLog, MemoryLog
 from plait.kernel.loop import Loop, turn
 from plait.kernel.ports import AsyncChannel, Channel, Model, Setup
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
-
-_UNKNOWN = (
-    "The process that ran this call ended before it saw the result: it may have done all, part or nothing of its "
-    "work. Check before repeating it."
-)
 
 
 @dataclass
@@ -56,7 +52,7 @@ class Terms:
     policy: Policy = field(default_factory=Policy)
     rules: Rules = field(default_factory=Rules)
     resolve: Resolve | None = None
-    """Finds out what became of a call that an earlier process started; None says that nobody knows."""
+    """Finds out what became of a call that an earlier process started; None asks the call's tool (`Tool.recovery`)."""
 
 
 class Conversation:
@@ -80,6 +76,7 @@ class Conversation:
         self.observers = Observers()
         self._bench = bench
         memory = MemoryLog(bench.clock.now_ms, run_id=self.id) if log is None or alog is None else None
+        self._is_durable = memory is None
         self._log: FactLog = log or memory  # type: ignore[assignment]
         self._alog: AsyncFactLog = alog or memory  # type: ignore[assignment]
         self._channel: Channel | None = None
@@ -191,7 +188,8 @@ class Conversation:
             cancel or Cancel(),
             self._bench.clock,
             self._bench.threads,
-            self.terms.resolve or nobody_knows,
+            self.terms.resolve or resolver(self.terms.tools, self.terms.policy.finishing),
+            self._is_durable,
         )
 
     @contextmanager
@@ -220,8 +218,3 @@ def check_images(model: Model, images: Sequence[Image]) -> None:
         raise UnsupportedFeature(
             f"the model {model.name!r} takes no images", hint="ask without images, or choose a model with vision"
         )
-
-
-def nobody_knows(call: ToolCall) -> Outcome:
-    """Return the outcome of a call whose end nobody saw."""
-    return Outcome.of(ToolResult(call.id, _UNKNOWN, status="unknown"))

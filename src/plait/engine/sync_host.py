@@ -28,7 +28,7 @@ from plait.engine.base_host import GRACE_S, BaseHost, Stage
 from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, stopped, timed_out
 from plait.engine.portal import Portal
 from plait.engine.threads import Threads
-from plait.kernel.effects import NOTHING, Act, Boundary, Interrupted, Outcome, Plan, Think
+from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
 
@@ -80,7 +80,15 @@ class SyncHost(BaseHost):
         return reply
 
     def approve(self, call: ToolCall) -> Verdict:
-        """Judge one call: the policy first, then the approver."""
+        """Judge one call: the policy first, then the approver; a yes says what will show that the call took effect."""
+        verdict = self._verdict(call)
+        return self._with_intent(verdict) if isinstance(verdict, Allow) and self._leaves_traces(verdict) else verdict
+
+    def grant(self, call: ToolCall) -> Allow:
+        """Return a yes that was given elsewhere, with the call's intent."""
+        return self._with_intent(Allow(call)) if self._is_durable else Allow(call)
+
+    def _verdict(self, call: ToolCall) -> Verdict:
         call, tool, said = self._judge(call)
         approver = self._policy.approver
         if said is not None or approver is None:
@@ -99,10 +107,11 @@ class SyncHost(BaseHost):
 
     def start(self, act: Act) -> None:
         """Start a batch: alone or nested, it runs when it is waited for; otherwise in threads."""
-        if any(self._tool(call).is_async for call in act.calls):
+        tools = [self._tools.get(call.name) for call in act.calls]
+        if any(tool is not None and tool.is_async for tool in tools):
             # Made here, where no Ctrl-C may land: a half-made loop would be worse than none.
             self._portal.prepare()
-        is_alone = len(act.calls) == 1 and self._tool(act.calls[0]).timeout_s is None
+        is_alone = len(tools) == 1 and tools[0] is not None and tools[0].timeout_s is None
         if act.resolve or is_alone or self._policy.limits.tool_concurrency == 1 or Threads.is_worker():
             self._inline.extend((call, act.resolve) for call in act.calls)
             return
@@ -115,8 +124,8 @@ class SyncHost(BaseHost):
         if self._inline:
             # Taken out first: what is left there when the turn is interrupted has not begun.
             call, resolve = self._inline.popleft()
-            again = not resolve or self._tools.is_repeatable(call)
-            outcome = Outcome.of(self._invoke(call, self.cancel.child())) if again else self._resolve(call)
+            again, cancel = not resolve or self._tools.is_repeatable(call), self.cancel.child()
+            outcome = Outcome.of(self._invoke(call, cancel)) if again else self._resolve(call, cancel)
             self._handed.append(outcome)
             return (outcome,)
         if not self.running:
@@ -205,7 +214,7 @@ class SyncHost(BaseHost):
         finishing = self._policy.finishing
         timer = _timer(tool.timeout_s, cancel)
         try:
-            value = tool.fn(**keywords(tool, call, cancel, finishing))
+            value = tool.fn(**keywords(tool, call, self._context(call, cancel)))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
         except _FAILURES as error:  # boundary: a tool's failure is its result

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -20,6 +21,8 @@ _NEW: Final[int] = os.O_WRONLY | os.O_CREAT | os.O_EXCL | beneath.NO_LINK | geta
 _LINKS_UNKNOWN: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES})
 _SYNC_UNKNOWN: Final = frozenset({errno.EINVAL, errno.EACCES, errno.EOPNOTSUPP})
 
+_TEMPORARY: Final = re.compile(r"\.plait-[0-9a-f]{16}\.tmp")
+
 Before = Callable[[str], None]
 """Called ahead of each step with its name: the place at which a test lets the step fail or the process die."""
 
@@ -27,6 +30,11 @@ Before = Callable[[str], None]
 def temporary_name() -> str:
     """Return a fresh name for the file that is written first; it says whose it is and fits every file system."""
     return f".plait-{os.urandom(8).hex()}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Say whether a name is one that `temporary_name` gives."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def _nothing(_step: str) -> None:

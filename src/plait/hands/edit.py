@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
 from plait.core.errors import Refusal
 from plait.hands import textfile
-from plait.hands.atomic import AtomicWrite, Before, is_unchanged, temporary_name
+from plait.hands.atomic import AtomicWrite, Before, is_temporary, is_unchanged, temporary_name
 from plait.hands.diff import DiffSummary, summarise, unified
 from plait.hands.edit_hints import why_not_found
 from plait.hands.refusals import refusal_from
@@ -103,7 +104,8 @@ class WritePlan:
     data: bytes
     before: Version | None
     intent: WriteIntent
-    summary: DiffSummary
+    texts: tuple[str, str]
+    """The text before and after; empty where there was none."""
     created_directories: tuple[str, ...]
     replaced: tuple[Replaced, ...] = ()
 
@@ -111,6 +113,15 @@ class WritePlan:
     def is_new(self) -> bool:
         """True when there was no file."""
         return self.before is None
+
+    @property
+    def summary(self) -> DiffSummary:
+        """What changes, counted; computed when it is asked for."""
+        return summarise(self.target.shown, *self.texts)
+
+    def under(self, temporary: str) -> Self:
+        """Return the plan with another name for the file that is written first: the one that was recorded."""
+        return replace(self, intent=replace(self.intent, temporary=temporary))
 
     @property
     def is_change(self) -> bool:
@@ -204,11 +215,14 @@ def plan_edit(
 def settle(target: Pinned, intent: WriteIntent) -> Settled:
     """Say what became of an intent whose outcome was lost, and remove the temporary file it may have left.
 
-    Reads the file as it is now; changes nothing else.
+    Reads the file as it is now; changes nothing else. Raises `Refusal` when it cannot be read.
     """
-    if not target.missing and intent.temporary.startswith(".plait-"):
+    if not target.missing and is_temporary(intent.temporary):
         with suppress(OSError):
             os.unlink(intent.temporary, dir_fd=target.fd)
+    status = target.status()
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        return "changed"
     now = _digest(target)
     if now == intent.after:
         return "applied"
@@ -265,7 +279,7 @@ def _plan(
     )
     above = target.shown.split("/")[: -1 - len(target.missing)]
     created = tuple("/".join((*above, *target.missing[: count + 1])) for count in range(len(target.missing)))
-    return WritePlan(target, data, before, intent, summarise(target.shown, *texts), created, replaced)
+    return WritePlan(target, data, before, intent, texts, created, replaced)
 
 
 def _form(before: Version | None, shown: str) -> TextFile | None:

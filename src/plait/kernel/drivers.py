@@ -90,6 +90,10 @@ class Host(Ground, Protocol):
         """Judge one call."""
         ...
 
+    def grant(self, call: ToolCall) -> Allow:
+        """Return the yes that was given to a call elsewhere, with the call's intent."""
+        ...
+
     def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
         """Return the outcomes of one or more calls, or `()` at the deadline."""
         ...
@@ -114,6 +118,10 @@ class AsyncHost(Ground, Protocol):
 
     async def approve(self, call: ToolCall) -> Allow | Deny | Ask:
         """Judge one call."""
+        ...
+
+    async def grant(self, call: ToolCall) -> Allow:
+        """Return the yes that was given to a call elsewhere, with the call's intent."""
         ...
 
     async def wait(self, timeout_s: float | None) -> tuple[Outcome, ...]:
@@ -222,7 +230,7 @@ def _meet(effect: Effect, host: Host) -> object:
     if isinstance(effect, Think):
         return host.think(effect)
     if isinstance(effect, Approve):
-        return host.approve(effect.call)
+        return host.grant(effect.call) if effect.granted else host.approve(effect.call)
     assert isinstance(effect, Boundary)
     return host.boundary(effect)
 
@@ -290,7 +298,7 @@ async def _ameet(effect: Effect, host: AsyncHost) -> object:
     if isinstance(effect, Think):
         return await host.think(effect)
     if isinstance(effect, Approve):
-        return await host.approve(effect.call)
+        return await (host.grant(effect.call) if effect.granted else host.approve(effect.call))
     assert isinstance(effect, Boundary)
     return await host.boundary(effect)
 

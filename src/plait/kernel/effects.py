@@ -45,11 +45,16 @@ class Approve:
     """May this call run? Answer: `Allow`, `Deny` or `Ask`."""
 
     call: ToolCall
+    granted: bool = False
+    """Somebody has said yes already: only what the host adds to it is wanted, its intent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Start these calls; with `resolve`, find out what became of calls that an earlier process started. No answer."""
+    """Start these calls; with `resolve`, find out what became of calls that an earlier process started. No answer.
+
+    What a call was started with, its intent included, stands in the state's open round.
+    """
 
     calls: tuple[ToolCall, ...]
     resolve: bool = False

@@ -18,6 +18,7 @@ from plait.kernel.tools import ToolTable
 _CUT_CALL: Final = (
     "Not run: the answer was cut off before its tool calls were complete. Send the call again, with less in one answer."
 )
+_DENIED: Final = "Denied by user."
 _UNSEEN: Final = (
     "Interrupted while it ran: it may have done all, part or nothing of its work. Check before repeating it."
 )
@@ -41,7 +42,7 @@ def _run_batch(
 ) -> Generator[Effect, Any, None]:
     here = {call.id for call in batch}
     lost = tuple(call for call in round_.lost if call.id in here)
-    facts: list[Fact] = []
+    facts: list[Fact] = [ToolEnd(_denied(decided)) for decided in round_.refused if decided.call_id in here]
     for call in batch:
         if call.id not in round_.started and call.id not in round_.ended and call.id not in round_.asked:
             facts.append((yield from _judge(round_, tools, call)))
@@ -68,6 +69,8 @@ def _judge(round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect,
         return ToolEnd(problem)
     decided = round_.decided.get(call.id)
     verdict: Allow | Deny | Ask = _verdict(call, decided) if decided is not None else (yield Approve(call))
+    if decided is not None and isinstance(verdict, Allow) and tools.recovery(call) is not None:
+        verdict = yield Approve(verdict.call, granted=True)
     if isinstance(verdict, Ask):
         return Asked(call.id, verdict.request, verdict.question)
     if isinstance(verdict, Deny):
@@ -81,8 +84,12 @@ def _judge(round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect,
 
 def _verdict(call: ToolCall, decided: Decided) -> Allow | Deny:
     if not decided.allow:
-        return Deny(decided.reason or "Denied by user.")
+        return Deny(decided.reason or _DENIED)
     return Allow(call if decided.arguments is None else replace(call, raw=decided.arguments))
+
+
+def _denied(decided: Decided) -> ToolResult:
+    return ToolResult(decided.call_id, decided.reason or _DENIED, status="denied")
 
 
 def facts_of(outcomes: tuple[Outcome, ...], running: Collection[str]) -> dict[str, Fact]:

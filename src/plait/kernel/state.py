@@ -61,12 +61,25 @@ class Round:
 
     @property
     def lost(self) -> tuple[ToolCall, ...]:
-        """Calls that were started and have neither a result nor somebody who will bring one."""
+        """Calls that were started and have neither a result nor somebody who will bring one or has refused it."""
+        return tuple(self.as_started(call) for call in self._unended if not self._is_refused(call))
+
+    @property
+    def refused(self) -> tuple[Decided, ...]:
+        """The answers that say no to started calls: nobody has to find out what became of those."""
+        return tuple(self.decided[call.id] for call in self._unended if self._is_refused(call))
+
+    @property
+    def _unended(self) -> tuple[ToolCall, ...]:
         return tuple(
-            self.as_started(call)
+            call
             for call in self.calls
             if call.id in self.started and call.id not in self.ended and call.id not in self.asked
         )
+
+    def _is_refused(self, call: ToolCall) -> bool:
+        decided = self.decided.get(call.id)
+        return decided is not None and not decided.allow
 
 
 class State:

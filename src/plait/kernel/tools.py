@@ -40,6 +40,25 @@ class ToolContext:
     cancel: Cancel
     """Given when the call should stop."""
     session_id: str = ""
+    intent: Mapping[str, object] | None = None
+    """What `Recovery.intend` said of this call, as it was recorded before the call began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How a tool finds out what became of a call whose end nobody saw. Both functions are sync and may block.
+
+    Both are called with the arguments as keywords of `Tool.fn`, and what is known of the call.
+    """
+
+    intend: Callable[[Mapping[str, object], ToolContext], Mapping[str, object] | None]
+    """Says before the call runs, and changing nothing, what will show whether it took effect: plain JSON, durable
+    before the call begins. None: nothing will."""
+    settle: Callable[[Mapping[str, object], ToolContext], Any]
+    """Says what became of the call, in another process perhaps: returns whatever `Tool.fn` may return.
+
+    Raises when it cannot be told. Cancel: what still runs is stopped first.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +87,9 @@ class Tool:
     parallel_safe: bool = field(default=False, kw_only=True)
     """May run beside other such calls of the same message."""
     idempotent: bool = field(default=False, kw_only=True)
-    """May be run again when the end of an earlier run was not seen."""
+    """Running it twice is as good as once, as when it only reads; it is run again when its end was not seen."""
+    recovery: Recovery | None = field(default=None, kw_only=True)
+    """Finds out whether a call took effect whose end was not seen; without it such a call is `unknown`."""
     ends_turn: bool = field(default=False, kw_only=True)
     """A call that succeeds is the model's answer: its arguments are the reply, and the model is not asked again."""
     timeout_s: float | None = field(default=None, kw_only=True)
@@ -85,8 +106,8 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """True when running it twice is as good as once, so that its start need not be durable first."""
-        return self.idempotent or (self.parallel_safe and not self.mutates and not self.runs_code)
+        """True when a call whose end was not seen is simply run again, so that its start need not be durable first."""
+        return self.idempotent
 
     @property
     def python_function_name(self) -> str:
@@ -240,6 +261,11 @@ class ToolTable:
         """Say whether the call may run without a durable start."""
         tool = self._tools.get(call.name)
         return tool is not None and tool.repeatable
+
+    def recovery(self, call: ToolCall) -> Recovery | None:
+        """Return how to find out whether the call took effect, where its tool knows a way."""
+        tool = self._tools.get(call.name)
+        return None if tool is None else tool.recovery
 
     def batches(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, ...]]:
         """Split calls into what may run side by side: runs of parallel-safe calls, every other call alone."""

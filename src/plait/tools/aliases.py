@@ -91,13 +91,13 @@ def default_tools(toolbox: Toolbox) -> list[Tool]:
     write_file = replace(definitions.WRITE_FILE, description=words)
     return [
         definitions.READ_FILE.tool(toolbox.read_file),
-        write_file.tool(toolbox.write_file),
+        write_file.tool(toolbox.write_file, recovery=toolbox.recovery("write_file")),
         LIST_NAMES.tool(toolbox.list_names),
-        EDIT_FILE.tool(toolbox.edit_file),
+        EDIT_FILE.tool(toolbox.edit_file, recovery=toolbox.recovery("edit_file")),
         FIND_FILES.tool(toolbox.find_files),
         SEARCH_TEXT.tool(toolbox.search_files),
         FILE_INFO.tool(toolbox.file_info),
-        bash.tool(toolbox.bash),
+        bash.tool(toolbox.bash, recovery=toolbox.recovery("bash")),
     ]
 
 
@@ -113,7 +113,8 @@ def alias_tools(toolbox: Toolbox, among: Iterable[Tool]) -> list[Tool]:
 
 def _alias(name: str, rename: Rename, own: Tool, toolbox: Toolbox) -> Tool:
     if name == EDIT_FILE.name and _is_built_in(own, toolbox):
-        return replace(EDIT_FILE.tool(toolbox.edit_file), alias_of=own.name)
+        edit_file = EDIT_FILE.tool(toolbox.edit_file, recovery=toolbox.recovery("edit_file"))
+        return replace(edit_file, alias_of=own.name)
     return replace(
         own, name=name, parameters=_renamed(own, rename), param_map=_param_map(own, rename), alias_of=own.name
     )

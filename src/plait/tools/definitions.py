@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from plait.kernel.tools import Tool
+from plait.kernel.tools import Recovery, Tool
 
 LINES_MAX: Final = 2_000
 """How many lines `read_file` returns unless told."""
@@ -40,7 +40,12 @@ class Definition:
     """May run beside others of its kind; never true of what changes something."""
     category: str = "files"
 
-    def tool(self, fn: Callable[..., Any], *, timeout_s: float | None = None) -> Tool:
+    @property
+    def is_idempotent(self) -> bool:
+        """True for what only reads: doing it twice is as good as once."""
+        return self.is_parallel_safe and not self.mutates and not self.runs_code
+
+    def tool(self, fn: Callable[..., Any], *, timeout_s: float | None = None, recovery: Recovery | None = None) -> Tool:
         """Return the tool, done by `fn`, which takes the arguments under their advertised names."""
         return Tool(
             self.name,
@@ -50,6 +55,8 @@ class Definition:
             mutates=self.mutates,
             runs_code=self.runs_code,
             parallel_safe=self.is_parallel_safe,
+            idempotent=self.is_idempotent,
+            recovery=recovery,
             timeout_s=timeout_s,
             category=self.category,
         )

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from plait.core.errors import Refusal
-from plait.hands.edit import Many, Replaced, Replacement, WritePlan, Written, plan_edit, plan_write
+from plait.hands.edit import Replaced, Replacement, WritePlan, Written, plan_edit, plan_write
 from plait.hands.listing import Entry, list_entries
 from plait.hands.locks import FileLocks
 from plait.hands.reading import Lines, Window, read_lines
+from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer
 from plait.tools.definitions import LINES_MAX, PATHS_MAX
+from plait.tools.file_recovery import as_intended
 from plait.tools.places import Places
 
 _TRAILER_CHARS = 200
@@ -48,10 +50,12 @@ class FileTools:
         }
         return shown_lines(lines), data
 
-    def write_file(self, path: str, content: str, expected_sha256: str | None = None) -> Answer:
+    def write_file(
+        self, path: str, content: str, expected_sha256: str | None = None, call: ToolContext | None = None
+    ) -> Answer:
         """Make `content` the whole content of a file."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
-            plan = plan_write(target, content, expected_sha256=expected_sha256)
+            plan = as_intended(plan_write(target, content, expected_sha256=expected_sha256), call)
             diff, written = plan.diff(), plan.apply()
         text = f"OK: wrote {written.size_bytes} bytes to {path}"
         if written.is_new:
@@ -60,32 +64,30 @@ class FileTools:
         return text, changed(path, written, diff)
 
     def str_replace(
-        self, path: str, old_str: str, new_str: str, replace_all: bool = False, expected_sha256: str | None = None
+        self, path: str, change: Replacement, expected_sha256: str | None = None, call: ToolContext | None = None
     ) -> Answer:
         """Replace the first occurrence of a snippet, or all; the answer says how many are left."""
-        many: Many = "all" if replace_all else "first"
-        replaced, data = self.replace(path, Replacement(old_str, new_str, many), expected_sha256)
+        replaced, data = self._replace(path, change, expected_sha256, call)
         left = replaced.occurrences - replaced.replaced
         text = (
             f"OK: replaced {replaced.replaced} of {replaced.occurrences} occurrence(s) "
-            f"({_extent(old_str)}) in {path}, line {replaced.first_line}"
+            f"({_extent(change.old)}) in {path}, line {replaced.first_line}"
         )
         return (f"{text}; {left} remaining (replace_all=true replaces every one)" if left else text), data
 
     def edit_file(
-        self, path: str, old: str, new: str, replace_all: bool = False, expected_sha256: str | None = None
+        self, path: str, change: Replacement, expected_sha256: str | None = None, call: ToolContext | None = None
     ) -> Answer:
         """Replace a snippet that occurs once, or every occurrence; an ambiguous one is refused."""
-        many: Many = "all" if replace_all else "refuse"
-        replaced, data = self.replace(path, Replacement(old, new, many), expected_sha256)
+        replaced, data = self._replace(path, change, expected_sha256, call)
         return f"Replaced {replaced.replaced} occurrence(s) in {path}, line {replaced.first_line}", data
 
-    def replace(
-        self, path: str, replacement: Replacement, expected_sha256: str | None
+    def _replace(
+        self, path: str, change: Replacement, expected_sha256: str | None, call: ToolContext | None
     ) -> tuple[Replaced, dict[str, object]]:
         """Make one replacement; return what was replaced and the data of the change."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
-            plan: WritePlan = plan_edit(target, [replacement], expected_sha256=expected_sha256)
+            plan: WritePlan = as_intended(plan_edit(target, [change], expected_sha256=expected_sha256), call)
             diff, written = plan.diff(), plan.apply()
         replaced = plan.replaced[0]
         counts = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}

@@ -36,6 +36,11 @@ _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
 )
 """What each of the library's functions touches, under every name that it has."""
 
+_DONE_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {name: "edit_file" if name == "t_edit_file" else known.name for name, known in _BY_FUNCTION.items()}
+)
+"""Which tool of a toolbox does what each function does."""
+
 Function = Callable[..., Any]
 
 
@@ -112,20 +117,22 @@ class Library:
         library now. A tool whose function is missing answers so when it is called.
         """
         own = LibraryFunctions(lambda: toolbox)
-        return [self._tool_of(entry, table, own) for entry in schemas]
+        return [self._tool_of(entry, table, own, toolbox) for entry in schemas]
 
-    def _tool_of(self, entry: Mapping[str, object], table: dispatching.Table, own: LibraryFunctions) -> Tool:
+    def _tool_of(
+        self, entry: Mapping[str, object], table: dispatching.Table, own: LibraryFunctions, toolbox: Toolbox
+    ) -> Tool:
         name = name_of(entry)
         route = table.get(name) or _default_route(name)
         target, names = route.get("python_function"), route.get("param_map")
         found = self.functions.get(target) if isinstance(target, str) else target
-        definition = _BY_FUNCTION.get(target) if isinstance(target, str) else None
+        definition, recovery = _BY_FUNCTION.get(target) if isinstance(target, str) else None, None
         if isinstance(target, str) and found is not None and found == getattr(self.own, target, None):
-            found = getattr(own, target)
+            found, recovery = getattr(own, target), toolbox.recovery(_DONE_BY.get(target, ""))
         elif definition is not None:
             definition = replace(definition, is_parallel_safe=False)  # a program's own function in its place
         fn = found if callable(found) else _missing(name, target)
-        return tool_from_entry(entry, fn, names if isinstance(names, Mapping) else {}, definition)
+        return tool_from_entry(entry, fn, names if isinstance(names, Mapping) else {}, definition, recovery)
 
 
 def default_tool_spec() -> tuple[Schemas, DispatchTable]:

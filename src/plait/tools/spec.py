@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
-from plait.kernel.tools import Tool, need_tool
+from plait.kernel.tools import Recovery, Tool, need_tool
 from plait.tools.definitions import Definition
 
 
@@ -59,6 +59,7 @@ def tool_from_entry(
     fn: Callable[..., Any],
     param_map: Mapping[str, str],
     definition: Definition | None = None,
+    recovery: Recovery | None = None,
 ) -> Tool:
     """Return the tool that a schema entry describes, done by `fn`; `definition` says what a built-in one touches."""
     given = entry.get("function")
@@ -76,6 +77,8 @@ def tool_from_entry(
         mutates=definition is not None and definition.mutates,
         runs_code=definition is not None and definition.runs_code,
         parallel_safe=definition is not None and definition.is_parallel_safe,
+        idempotent=definition is not None and definition.is_idempotent,
+        recovery=recovery,
     )
 
 

@@ -13,12 +13,14 @@ from typing import Final, TextIO
 from plait.core.errors import Refusal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
+from plait.hands.edit import Replacement
 from plait.hands.locks import FileLocks
 from plait.hands.reach import Place
-from plait.kernel.tools import Tool, ToolContext
+from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Reply, answering
 from plait.tools.asking import AskUser, ask
+from plait.tools.file_recovery import FileRecovery, planned_replacement, planned_write
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
 from plait.tools.places import POLICIES, Outside, Places, PolicyName
@@ -95,13 +97,23 @@ class Toolbox:
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
+        files = FileRecovery(self.root, lambda call: self._writer(call).places, self._files_anywhere.places)
+        self._recoveries = {
+            "write_file": files.of(planned_write),
+            "str_replace": files.of(planned_replacement("first")),
+            "edit_file": files.of(planned_replacement("refuse")),
+        }
         self.finding = Finding(self._places, self._spill, chars_max)
 
     def tools(self) -> list[Tool]:
         """Return the seven built-in tools in the order in which they are advertised."""
         shell = definitions.with_times(definitions.EXEC_SHELL, self.options.timeout_s, self.options.timeout_max_s)
         chosen = [shell if known is definitions.EXEC_SHELL else known for known in definitions.BUILT_IN]
-        return [known.tool(getattr(self, known.name)) for known in chosen]
+        return [known.tool(getattr(self, known.name), recovery=self.recovery(known.name)) for known in chosen]
+
+    def recovery(self, name: str) -> Recovery | None:
+        """Return how the tool of this name finds out what became of a call whose end nobody saw, if it can."""
+        return self._recoveries.get(name)
 
     def asking_tools(self) -> list[Tool]:
         """Return the two tools that put a question to the user."""
@@ -146,7 +158,7 @@ class Toolbox:
         self, path: str, content: str, expected_sha256: str | None = None, *, call: ToolContext | None = None
     ) -> Reply:
         """Make `content` the whole content of a file."""
-        return self._writer(call).write_file(path, content, expected_sha256)
+        return self._writer(call).write_file(path, content, expected_sha256, call)
 
     @answering
     def str_replace(
@@ -160,7 +172,8 @@ class Toolbox:
         call: ToolContext | None = None,
     ) -> Reply:
         """Replace the first occurrence of a snippet, or every one."""
-        return self._writer(call).str_replace(path, old_str, new_str, replace_all, expected_sha256)
+        change = Replacement(old_str, new_str, "all" if replace_all else "first")
+        return self._writer(call).str_replace(path, change, expected_sha256, call)
 
     @answering
     def edit_file(
@@ -174,7 +187,8 @@ class Toolbox:
         call: ToolContext | None = None,
     ) -> Reply:
         """Replace a snippet that occurs once, or every occurrence."""
-        return self._writer(call).edit_file(path, old, new, replace_all, expected_sha256)
+        change = Replacement(old, new, "all" if replace_all else "refuse")
+        return self._writer(call).edit_file(path, change, expected_sha256, call)
 
     @answering
     def list_dir(self, path: str = ".") -> Reply:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plait.core.cancel import Cancel
 from plait.core.errors import JournalError, JournalFull, JournalPoisoned, SessionBusy
 from plait.core.events import Committed, Event
 from plait.core.facts import MessageAdded, Reset, ToolStart, TurnStart
@@ -211,7 +212,7 @@ def test_a_call_that_may_be_repeated_is_run_again() -> None:
 def test_somebody_may_know_what_became_of_a_lost_call(colour: str) -> None:
     """A face that can find out how a lost call ended gives its result, in either colour."""
 
-    def resolve(call: ToolCall) -> Outcome:
+    def resolve(call: ToolCall, start: ToolStart, cancel: Cancel) -> Outcome:
         return Outcome.of(ToolResult(call.id, f"it had finished: {call.name}"))
 
     with ScriptedModel(["recovered"]) as model:

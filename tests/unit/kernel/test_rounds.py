@@ -6,8 +6,8 @@ import pytest
 
 from plait.core.facts import Asked, Decided, RoundClosed, ToolEnd, ToolStart, TurnStart
 from plait.core.messages import StopReason, ToolResult, user
-from plait.kernel.effects import NOTHING, Act, Allow, Ask, Deny, End, Interrupted, Outcome
-from plait.kernel.tools import Tool, ToolTable
+from plait.kernel.effects import NOTHING, Act, Allow, Approve, Ask, Deny, End, Interrupted, Outcome
+from plait.kernel.tools import Recovery, Tool, ToolTable
 from tests.helpers.worlds import TASK, TOOLS, World, call, needs_number, said
 
 
@@ -209,6 +209,53 @@ def test_an_outcome_may_come_later() -> None:
     assert End("completed", "done") == world.turn(resume=True).end
     assert "the child's answer" == world.result("a").content
     assert {"a": 1, "b": 1} == world.ran
+
+
+@pytest.mark.parametrize("reason, words", [("", "Denied by user."), ("not now", "not now")], ids=["bare", "reason"])
+def test_a_no_to_a_deferred_call_is_its_result(reason: str, words: str) -> None:
+    """A started call whose answer from outside is a no is denied: nobody is asked what became of it."""
+    world = World(
+        [said([call("look", "a"), call("look", "b")]), said("done")],
+        results={"a": Outcome("a", "deferred", None, "child-7")},
+    )
+    world.run()
+    world.record(Decided("a", False, reason))
+
+    assert End("completed", "done") == world.turn(resume=True).end
+    assert ("denied", words) == (world.result("a").status, world.result("a").content)
+    assert [] == [act for act in world.acts if act.resolve]
+    assert {"a": 1, "b": 1} == world.ran
+
+
+def test_a_yes_to_a_deferred_call_is_looked_after() -> None:
+    """A started call whose answer from outside is a yes goes on: the host finds out what becomes of it."""
+    world = World(
+        [said([call("look", "a"), call("look", "b")]), said("done")],
+        results={"a": Outcome("a", "deferred", None, "child-7")},
+    )
+    world.run()
+    world.record(Decided("a", True))
+
+    found = Outcome.of(ToolResult("a", "the child's answer"))
+    assert "completed" == world.turn(resume=True, answers=[(found,), NOTHING, said("done"), NOTHING]).end.reason  # type: ignore[union-attr]
+    assert [Act((call("look", "a"),), resolve=True)] == [act for act in world.acts if act.resolve]
+
+
+def test_a_yes_from_another_process_is_given_its_intent() -> None:
+    """A call that was allowed elsewhere is still started with what will show whether it took effect."""
+    recovery = Recovery(lambda keywords, context: {}, lambda keywords, context: "")
+    write = Tool("write", "", lambda **_: "", mutates=True, recovery=recovery, parameters={"type": "object"})
+    tools = ToolTable([write])
+    world = World([said(call("write", "a")), said("done")], tools=tools, verdicts={"a": Ask("q")})
+    assert End("approval_required") == world.run()
+    world.record(Decided("a", True, arguments='{"n": 2}'))
+    rewritten = call("write", "a", '{"n": 2}')
+
+    done = Outcome.of(ToolResult("a", "did a"))
+    trace = world.turn(resume=True, answers=[Allow(rewritten, {"path": "f"}), (done,), NOTHING, said("done"), NOTHING])
+    assert End("completed", "done") == trace.end
+    assert Approve(rewritten, granted=True) in trace.effects
+    assert [ToolStart("a", '{"n": 2}', {"path": "f"})] == world.of_type(ToolStart)
 
 
 def test_a_question_outranks_a_wait() -> None:

@@ -90,7 +90,7 @@ def test_a_result_does_not_change_afterwards() -> None:
 
 
 def test_flags_say_who_is_asked_and_what_may_repeat() -> None:
-    """What changes something, runs code or asks for it is gated; what only reads beside others may be repeated."""
+    """What changes something, runs code or asks for it is gated; only what says that it may be repeated is."""
 
     def tool(**flags: bool) -> Tool:
         return Tool("t", "", lambda: "", **flags)  # type: ignore[arg-type]
@@ -98,15 +98,9 @@ def test_flags_say_who_is_asked_and_what_may_repeat() -> None:
     assert [False, True, True, True] == [
         tool(**flags).gated for flags in ({}, {"mutates": True}, {"runs_code": True}, {"requires_approval": True})
     ]
-    assert [False, True, False, False, True] == [
+    assert [False, False, True, True] == [
         tool(**flags).repeatable
-        for flags in (
-            {},
-            {"parallel_safe": True},
-            {"parallel_safe": True, "mutates": True},
-            {"parallel_safe": True, "runs_code": True},
-            {"idempotent": True, "mutates": True},
-        )
+        for flags in ({}, {"parallel_safe": True}, {"idempotent": True}, {"idempotent": True, "mutates": True})
     ]
 
 

@@ -138,4 +138,11 @@ def _list_files(root: Path) -> Tool:
         "required": ["folder"],
         "additionalProperties": False,
     }
-    return Tool("list_files", "List the files of a folder.", list_files, parameters=parameters, parallel_safe=True)
+    return Tool(
+        "list_files",
+        "List the files of a folder.",
+        list_files,
+        parameters=parameters,
+        parallel_safe=True,
+        idempotent=True,
+    )

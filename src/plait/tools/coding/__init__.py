@@ -15,7 +15,7 @@ from plait.kernel.tools import Tool
 from plait.tools.answer import answering
 from plait.tools.coding import definitions
 from plait.tools.coding.commands import CodingCommands
-from plait.tools.coding.files import CodingFiles
+from plait.tools.coding.files import CodingFiles, planned_edit, planned_write
 from plait.tools.coding.finding import CodingFinding
 from plait.tools.coding.limits import CodingLimits, Command
 from plait.tools.coding.permission import Authorize, AuthorizePath, CodingRequest, Permission, in_thread
@@ -67,7 +67,11 @@ def coding_tools(
     if artifacts is not None:
         functions.append((definitions.READ_OUTPUT, runner.read_output))
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = in_thread if permission.is_async else _as_it_is
-    return [known.tool(wrap(answering(fn))) for known, fn in functions]
+    recoveries = {
+        definitions.WRITE_FILE.name: files.recovery(planned_write),
+        definitions.EDIT_FILE.name: files.recovery(planned_edit),
+    }
+    return [known.tool(wrap(answering(fn)), recovery=recoveries.get(known.name)) for known, fn in functions]
 
 
 def _as_it_is(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ Floor: 3. Owns: what is asked and what is answered; never: the walk, the write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +14,11 @@ from plait.hands.edit import Replacement, WritePlan, plan_edit, plan_write
 from plait.hands.locks import FileLocks
 from plait.hands.reading import Window, read_lines
 from plait.hands.workspace import Pinned, Purpose, Workspace
+from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer
 from plait.tools.coding.limits import CodingLimits
 from plait.tools.coding.permission import Permission
+from plait.tools.file_recovery import FileRecovery, Plan, as_intended
 from plait.tools.files import changed, shown_lines
 
 _UTF8: Final = frozenset({"utf-8", "utf-8-sig"})
@@ -53,13 +56,19 @@ class CodingFiles:
         return shown_lines(lines), data
 
     def write_file(
-        self, path: str, content: str, overwrite: bool = False, expected_sha256: str | None = None
+        self,
+        path: str,
+        content: str,
+        overwrite: bool = False,
+        expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Answer:
         """Create a file, or replace one when that is said; missing directories are made and named."""
         if len(content.encode("utf-8", "surrogatepass")) > self.limits.write_bytes:
             raise Refusal("TOO_LARGE", "the content is too long", hint=f"write up to {self.limits.write_bytes} bytes")
         with self._pin(path, "write") as target, self.locks.hold(target):
-            plan = plan_write(target, content, expected_sha256=expected_sha256, overwrites=overwrite, keeps_form=False)
+            plan = as_intended(_write(target, content, overwrite, expected_sha256), call)
             self._require_change("write_file", plan)
             diff, written = plan.diff(), plan.apply()
         return f"OK: wrote {written.size_bytes} bytes to {path}", changed(path, written, diff)
@@ -71,16 +80,21 @@ class CodingFiles:
         new_text: str,
         replace_all: bool = False,
         expected_sha256: str | None = None,
+        *,
+        call: ToolContext | None = None,
     ) -> Answer:
         """Put one text literally in the place of another; an ambiguous snippet is refused with its count."""
         with self._pin(path, "write") as target, self.locks.hold(target):
             _require_utf8(target, path)
-            replacement = Replacement(old_text, new_text, "all" if replace_all else "refuse")
-            plan = plan_edit(target, [replacement], expected_sha256=expected_sha256, newlines="literal")
+            plan = as_intended(_edit(target, old_text, new_text, replace_all, expected_sha256), call)
             count = plan.replaced[0].replaced
             self._require_change("edit_file", plan, replacements=count)
             diff, written = plan.diff(), plan.apply()
         return f"OK: replaced {count} occurrence(s) in {path}", changed(path, written, diff) | {"replacements": count}
+
+    def recovery(self, plan: Plan) -> Recovery:
+        """Return how a change whose end nobody saw is looked after; the host is not asked for that."""
+        return FileRecovery(self.workspace.root, lambda _call: self.workspace, self.workspace).of(plan)
 
     def _pin(self, path: str, purpose: Purpose) -> Pinned:
         """Find a path that policy allows; nothing below a refused directory is opened."""
@@ -99,6 +113,30 @@ class CodingFiles:
             size_bytes=len(plan.data),
             **more,
         )
+
+
+def planned_write(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
+    """Plan what `write_file` would do."""
+    expected = keywords.get("expected_sha256")
+    return _write(
+        target, str(keywords["content"]), bool(keywords.get("overwrite")), None if expected is None else str(expected)
+    )
+
+
+def planned_edit(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
+    """Plan what `edit_file` would do."""
+    expected, every = keywords.get("expected_sha256"), bool(keywords.get("replace_all"))
+    old, new = str(keywords["old_text"]), str(keywords["new_text"])
+    return _edit(target, old, new, every, None if expected is None else str(expected))
+
+
+def _write(target: Pinned, content: str, overwrites: bool, expected: str | None) -> WritePlan:
+    return plan_write(target, content, expected_sha256=expected, overwrites=overwrites, keeps_form=False)
+
+
+def _edit(target: Pinned, old: str, new: str, every: bool, expected: str | None) -> WritePlan:
+    change = Replacement(old, new, "all" if every else "refuse")
+    return plan_edit(target, [change], expected_sha256=expected, newlines="literal")
 
 
 def _require_in_place(pinned: Pinned) -> None:

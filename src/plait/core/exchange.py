@@ -63,6 +63,8 @@ class Reply:
     """What identifies the response: id, model, provider, as they were reported."""
     sent: str = ""
     """Digest of the request that this answers, cache markers left out; empty where the model does not tell."""
+    halt: Exception | None = None
+    """Ends the turn once the answer is recorded: it is paid for, and nothing may follow it."""
 
 
 class ProviderFailed(Exception):

@@ -21,6 +21,7 @@ from plait.core.messages import Image, Message, user
 from plait.core.redact import redact_secrets
 from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
+from plait.engine.cache_proof import CacheTerms, ProofMode
 from plait.engine.calls import Finishing
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
@@ -65,6 +66,7 @@ class AgentOptions(TypedDict, total=False):
     options: Options | None
     rules: Rules | None
     on_boundary: BoundaryHook | None
+    strict_cache_proof: ProofMode
     clock: Clock | None
     threads: Threads | None
 
@@ -121,6 +123,7 @@ class Agent(Generic[T]):
         options: Options | None = None,
         rules: Rules | None = None,
         on_boundary: BoundaryHook | None = None,
+        strict_cache_proof: ProofMode = "auto",
         clock: Clock | None = None,
         threads: Threads | None = None,
     ) -> None:
@@ -138,6 +141,7 @@ class Agent(Generic[T]):
             plan_mode: one approval for all calls of an answer, instead of one each.
             redact: take secrets out of tool results before the model sees them.
             on_event: sees every event of every run, in the thread that runs it.
+            strict_cache_proof: whether the endpoint's prompt cache has to prove itself; see `plait.init_session`.
 
         Raises:
             ValueError: two tools have one name, or a tool has an invalid schema.
@@ -155,6 +159,7 @@ class Agent(Generic[T]):
         self._finishing = Finishing(self.limits.max_tool_result_tokens, _redacted if redact else None)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
+        self._cache = CacheTerms(strict_cache_proof)
         self._table = ToolTable(self._tools, compile=compile_schema)
         self._output = output_type_of(output_type)
 
@@ -272,7 +277,7 @@ class Agent(Generic[T]):
         finishing = replace(self._policy.finishing, session_id=session_id)
         policy = replace(self._policy, finishing=finishing, wanted=wanted)
         system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
-        return Terms(table, Setup(system, table.schemas, options), policy, self._rules)
+        return Terms(table, Setup(system, table.schemas, options), policy, self._rules, cache=self._cache)
 
     def _question(self, conversation: Conversation, text: str, pictures: tuple[Image, ...]) -> Message:
         check_images(conversation.model, pictures)

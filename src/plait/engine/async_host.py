@@ -57,8 +57,7 @@ class AsyncHost(BaseHost):
         """Make one attempt of one request."""
         emit = self._begin_thinking(ask)
         reply = await self._channel.think(ask, emit, self.cancel)
-        self._end_thinking(ask)
-        return reply
+        return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
     async def approve(self, call: ToolCall) -> Verdict:
         """Judge one call: the policy first, then the approver; a yes says what will show that the call took effect."""

@@ -12,10 +12,12 @@ from typing import Any, Final
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock
 from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
-from plait.core.facts import ToolStart
+from plait.core.exchange import Reply
+from plait.core.facts import Fact, ToolStart
 from plait.core.messages import Message, Text, ToolCall
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
+from plait.engine.cache_watch import CacheWatch
 from plait.engine.calls import Finishing
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
@@ -70,6 +72,7 @@ class Stage:
     clock: Clock
     threads: Threads
     resolve: Resolve
+    cache: CacheWatch
     is_durable: bool = False
     """Facts outlive the process, so that calls are started with what will show whether they took effect."""
 
@@ -87,6 +90,7 @@ class BaseHost:
         self._threads = stage.threads
         self._find_out = stage.resolve
         self._is_durable = stage.is_durable
+        self._cache = stage.cache
         self._began_s = stage.clock.monotonic_s()
         self._draft: list[Piece] = []
         self._shown = 0
@@ -117,11 +121,15 @@ class BaseHost:
         self._shown = 0
         return self._emit
 
-    def _end_thinking(self, ask: Think) -> None:
-        if ask.purpose == "step":
-            self._draft.clear()
-            self._shown = 0
-            self.publish(StreamEnd(self._state.steps + 1))
+    def _end_thinking(self, reply: Reply, channel: object, append: Callable[[tuple[Fact, ...]], None]) -> Reply:
+        """Take the answer to a step: the draft is over, and what the cache did is recorded before it."""
+        self._draft.clear()
+        self._shown = 0
+        self.publish(StreamEnd(self._state.steps + 1))
+        reply, facts = self._cache.weigh(reply, channel, self._clock.now_ms())
+        if facts:
+            append(facts)
+        return reply
 
     def _emit(self, pieces: Sequence[Piece]) -> None:
         self._draft.extend(pieces)

@@ -19,6 +19,8 @@ from plait.core.ids import new_id
 from plait.core.messages import Image, Message
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
+from plait.engine.cache_proof import CacheTerms
+from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
 from plait.engine.portal import Portal
 from plait.engine.recovery import resolver
@@ -53,6 +55,8 @@ class Terms:
     rules: Rules = field(default_factory=Rules)
     resolve: Resolve | None = None
     """Finds out what became of a call that an earlier process started; None asks the call's tool (`Tool.recovery`)."""
+    cache: CacheTerms = field(default_factory=CacheTerms)
+    """What the endpoint's prompt cache has to prove."""
 
 
 class Conversation:
@@ -74,6 +78,9 @@ class Conversation:
         self.id = id or new_id("s")
         self.state = state or State()
         self.observers = Observers()
+        self.cache = CacheWatch(self.observers.publish)
+        """Watches what requests find in the endpoint's cache; after a resume it is given the entries so far."""
+        self._unwatch = self.observers.add(self.cache.take, Committed)
         self._bench = bench
         memory = MemoryLog(bench.clock.now_ms, run_id=self.id) if log is None or alog is None else None
         self._is_durable = memory is None
@@ -100,6 +107,7 @@ class Conversation:
         with self._held():
             if self._channel is None:
                 self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
+                self.cache.opened(self._channel)
             if self.state.in_turn and not resume:
                 end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
@@ -117,6 +125,7 @@ class Conversation:
         with self._held():
             if self._achannel is None:
                 self._achannel = self.model.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
+                self.cache.opened(self._achannel)
             if self.state.in_turn and not resume:
                 end = await self._adrive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
@@ -160,6 +169,7 @@ class Conversation:
     def close(self) -> None:
         """Give the line to the model back."""
         if self._channel is not None:
+            self.cache.closing(self._channel)
             self._channel.close()
             self._channel = None
 
@@ -168,6 +178,7 @@ class Conversation:
         self.close()
         if self._achannel is not None:
             channel, self._achannel = self._achannel, None
+            self.cache.closing(channel)
             await channel.aclose()
 
     def _drive(self, loop: Loop, cancel: Cancel | None) -> End:
@@ -180,6 +191,10 @@ class Conversation:
         return await adrive(loop, AsyncHost(self._stage(cancel), self._alog, self._achannel))
 
     def _stage(self, cancel: Cancel | None) -> Stage:
+        # Last of all observers: whoever hears of an answer hears afterwards what the cache did for it.
+        self._unwatch()
+        self._unwatch = self.observers.add(self.cache.take, Committed)
+        self.cache.begin(self.model, self.terms.cache)
         return Stage(
             self.state,
             self.terms.tools,
@@ -189,6 +204,7 @@ class Conversation:
             self._bench.clock,
             self._bench.threads,
             self.terms.resolve or resolver(self.terms.tools, self.terms.policy.finishing),
+            self.cache,
             self._is_durable,
         )
 

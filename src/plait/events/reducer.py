@@ -6,6 +6,7 @@ Floor: 1. Owns: which named events a fact or a fragment comes to; never: who get
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,14 +19,29 @@ from plait.events import named
 NamedEvents = Sequence[named.NamedEvent]
 
 
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """How long an endpoint's cache still holds a conversation, as far as is known."""
+
+    ttl_s: float = 3_600.0
+    """Seconds for which a cache is believed to hold a prompt."""
+    proved_ms: int | None = None
+    """When tokens were last read from it or written to it; milliseconds since 1970."""
+
+    def left_s(self, now_ms: int) -> float | None:
+        """Return the seconds that are left, None while nothing was cached."""
+        return None if self.proved_ms is None else max(0.0, self.ttl_s - (now_ms - self.proved_ms) / 1_000)
+
+
 class Reducer:
     """Turns the events of one conversation into named ones, in order. One thread at a time.
 
     Args:
         usage: what the conversation used before, counted into `session_usage`.
+        warmth: what its cache was like.
     """
 
-    def __init__(self, usage: Usage = Usage.ZERO) -> None:
+    def __init__(self, usage: Usage = Usage.ZERO, warmth: Warmth | None = None) -> None:
         self.usage = usage
         """What the conversation has used so far."""
         self._calls: dict[str, ToolCall] = {}
@@ -34,6 +50,7 @@ class Reducer:
         self._open: dict[str, named.NamedEvent] = {}
         """Streams with fragments and no end yet, with the event that ends each."""
         self._was_streamed = False
+        self._warmth = warmth or Warmth()
 
     def feed(self, event: events.Event) -> NamedEvents:
         """Return what one event of the loop comes to; often nothing."""
@@ -82,7 +99,7 @@ class Reducer:
         self._reply = message.content
         self._calls = {call.id: call for call in message.tool_calls}
         self._started.clear()
-        return [] if fact.usage is None else [self._spend(fact.usage)]
+        return [] if fact.usage is None else [self._spend(fact.usage, at_ms)]
 
     def _tool_start(self, fact: facts.ToolStart, at_ms: int) -> NamedEvents:
         self._started[fact.call_id] = at_ms
@@ -103,7 +120,7 @@ class Reducer:
     def _reset(self, fact: facts.Reset, at_ms: int) -> NamedEvents:
         found: list[named.NamedEvent] = []
         if fact.usage is not None:
-            found.append(self._spend(fact.usage, "compaction"))
+            found.append(self._spend(fact.usage, at_ms, "compaction"))
         if fact.why == "compaction":
             return [*found, named.Compaction(_summary_of(fact.messages), fact.end - fact.start)]
         return [*found, named.ResetMessages(fact.why, fact.start, fact.end, len(fact.messages))]
@@ -111,7 +128,7 @@ class Reducer:
     def _retry(self, fact: facts.RetryScheduled, at_ms: int) -> NamedEvents:
         found: list[named.NamedEvent] = []
         if fact.usage is not None:
-            found.append(self._spend(fact.usage, "retry"))
+            found.append(self._spend(fact.usage, at_ms, "retry"))
         delay_s = fact.delay_ms / 1000
         found.append(named.RetryScheduled(fact.attempt, delay_s, fact.kind, fact.message))
         if fact.kind == "rate_limit":
@@ -125,9 +142,19 @@ class Reducer:
             found.append(named.SessionUsage(**counts(self.usage)))
         return [*found, named.TurnEnd(fact.reason, fact.detail)]
 
-    def _spend(self, usage: Usage, purpose: str | None = None) -> named.NamedEvent:
+    def _observation(self, fact: facts.Observation, at_ms: int) -> NamedEvents:
+        part, index = fact.data.get("part"), fact.data.get("index")
+        if fact.type != "provider_request" or not isinstance(part, str):
+            return []
+        why = str(fact.data.get("why", ""))
+        return [named.PrefixChanged(part, index if isinstance(index, int) else None, why)]
+
+    def _spend(self, usage: Usage, at_ms: int, purpose: str | None = None) -> named.NamedEvent:
         self.usage += usage
-        return named.Usage(**counts(usage), purpose=purpose)
+        if usage.cache_read or usage.cache_write:
+            self._warmth = Warmth(self._warmth.ttl_s, at_ms)
+        left_s = self._warmth.left_s(at_ms)
+        return named.Usage(**counts(usage), cache_ttl=self._warmth.ttl_s, cache_expires_in=left_s, purpose=purpose)
 
     def _called(self, call_id: str, at_ms: int, raw: str | None = None) -> named.NamedEvent:
         call = self._calls.get(call_id) or ToolCall(call_id, "")
@@ -198,4 +225,5 @@ _BY_FACT: Final[Mapping[type, Callable[[Reducer, Any, int], NamedEvents]]] = {
     facts.Reset: Reducer._reset,
     facts.RetryScheduled: Reducer._retry,
     facts.TurnEnd: Reducer._turn_end,
+    facts.Observation: Reducer._observation,
 }

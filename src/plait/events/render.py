@@ -134,6 +134,56 @@ def _pinned(event: named.ProviderPinned, paint: Paint) -> str:
     return paint("dim", f"[stays with the provider {event.provider}]")
 
 
+def _unmeasurable(event: named.CacheUnmeasurable, paint: Paint) -> str:
+    return paint("dim", "[cache: the endpoint does not say what it holds]")
+
+
+def _cold(event: named.CacheCold, paint: Paint) -> str:
+    age = "a while" if event.age is None else f"{event.age:,.0f} s"
+    return paint("dim", f"[cache: gone cold after {age}]")
+
+
+def _written(event: named.CacheWritten, paint: Paint) -> str:
+    words = f"[cache: {event.cache_creation_tokens:,} tokens were written anew, none was read{_blamed(event)}]"
+    return paint("dim", words)
+
+
+def _below_minimum(event: named.CacheBelowMinimum, paint: Paint) -> str:
+    words = f"[cache: {event.prompt_tokens:,} tokens are fewer than the {event.min_cacheable_tokens:,} that it takes]"
+    return paint("dim", words)
+
+
+def _proof_missing(event: named.CacheProofMissing, paint: Paint) -> str:
+    if event.cached_tokens is None:
+        return paint("yellow", "[cache: this answer does not say what was read from it]")
+    prompt = event.prompt_tokens or 0
+    return paint("yellow", f"[cache: none of {prompt:,} tokens was read from it{_blamed(event)}]")
+
+
+def _cache_miss(event: named.CacheMiss, paint: Paint) -> str:
+    held = "" if event.expected is None else f" of the {event.expected:,} sent before"
+    return paint("yellow", f"[cache: {event.cached:,} tokens were read{held}{_blamed(event)}]")
+
+
+def _blamed(event: named.CacheMiss | named.CacheProofMissing | named.CacheWritten) -> str:
+    match event.blame:
+        case "ours":
+            return f"; {event.place} changed ({event.why})"
+        case "provider":
+            return "; the prompt went on from the last one, the provider lost it"
+        case "expired":
+            return "; too much time had passed"
+        case _:
+            return ""
+
+
+def _prefix_changed(event: named.PrefixChanged, paint: Paint) -> str:
+    if event.part == "message" and event.why != "unexplained":
+        return ""  # what replaced the message has its own line
+    place = event.part if event.index is None else f"{event.part} {event.index}"
+    return paint("dim", f"[the request changed at its {place}: {event.why}]")
+
+
 def _token_limit(event: named.TokenLimit, paint: Paint) -> str:
     return paint("red", f"[token limit: {event.used:,} of {event.limit:,} used in this turn]")
 
@@ -173,6 +223,13 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "provider_pinned": _pinned,
     "usage": _usage,
     "session_usage": _session_usage,
+    "cache_unmeasurable": _unmeasurable,
+    "cache_cold": _cold,
+    "cache_written": _written,
+    "cache_below_minimum": _below_minimum,
+    "cache_proof_missing": _proof_missing,
+    "cache_miss": _cache_miss,
+    "prefix_changed": _prefix_changed,
     "token_limit": _token_limit,
     "loop_guard": _loop_guard,
     "compaction": _compaction,

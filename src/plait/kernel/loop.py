@@ -95,6 +95,8 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     reply = yield from think(state, rules)
     message = with_own_ids(reply.message, state.call_ids)
     yield from record(state, MessageAdded(message, reply.usage, reply.stop, reply.sent))
+    if reply.halt is not None:
+        raise Interrupted("error") from reply.halt
     return None
 
 

@@ -18,6 +18,7 @@ from plait.core.usage import Usage
 from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.backend import Backend
+from plait.models.trail import Head, Trail
 from plait.models.transport import HttpRequest
 from plait.wire.codec import Codec, codec
 from plait.wire.decoder import Decoder
@@ -54,8 +55,6 @@ class Line:
         self._on_pin = on_pin
         self.sent: Sent | None = None
         """The last step's request; a side query may extend it from any thread."""
-        self.first_difference: int | None = None
-        """Index of the first message in which the last step's request differed from the one before it."""
         self.pinned_provider: str | None = None
         """Where the endpoint routes to several providers: the one that answered first, and answers from then on."""
         self._target = target
@@ -67,6 +66,8 @@ class Line:
             self._codec.encoder(self._wire),
             marks_max=MARKS_MAX - self._codec.head_marks,
         )
+        self.trail = Trail(self._prefix, Head(self._wire, setup.tools, setup.system))
+        """Where the last step's request left the one before it."""
         self._takes_marks = self._wire.cache_markers or self._wire.wire == "anthropic"
         self._ids: dict[str, None] = {}
         self._decoding = DecodeOptions(
@@ -85,14 +86,15 @@ class Line:
             ProviderFailed: class `auth`; there is no key.
         """
         key = self.backend.key()
-        differs = self._prefix.extend(ask.view)
+        self.trail.note(self._prefix.extend(ask.view))
         self._note_ids(ask)
         marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
         sent = self._prefix.request(self._tail, marks, ask.view.extra)
         if ask.purpose == "step":
-            self.sent, self.first_difference = sent, differs
+            self.sent = sent
+            self.trail.depart()
         request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
-        return Attempt(self, request, key, emit, sent.fingerprint)
+        return Attempt(self, request, key, emit, sent)
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
@@ -158,7 +160,7 @@ class Line:
 class Attempt:
     """One request on its way: what it sends, and what comes back."""
 
-    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: str) -> None:
+    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: Sent) -> None:
         self.request = request
         self._sent = sent
         self._line = line
@@ -190,7 +192,9 @@ class Attempt:
         except ProviderFailed as failed:
             raise self._told(failed) from None
         self._line.learn(reply)
-        return replace(reply, sent=self._sent, usage=self._line.counted(reply.usage))
+        if self._sent is self._line.sent:
+            self._line.trail.answered(self._sent)
+        return replace(reply, sent=self._sent.fingerprint, usage=self._line.counted(reply.usage))
 
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""

@@ -15,7 +15,7 @@ from plait.core.events import AttemptReset, Committed, Delta, Event, Notice, Str
 from plait.core.usage import Usage
 from plait.engine.observers import Observers
 from plait.events.named import EVENTS, NOT_YET, EventCallback, NamedEvent
-from plait.events.reducer import Reducer
+from plait.events.reducer import Reducer, Warmth
 
 _OF_DELTAS: Final = frozenset(
     {"content_delta", "reasoning_delta", "content_stream_end", "reasoning_stream_end", "attempt_reset"}
@@ -33,14 +33,17 @@ class Hub:
         observers: Observers,
         on_event: EventCallback | None = None,
         usage: Callable[[], Usage] = lambda: Usage.ZERO,
+        warmth: Callable[[], Warmth] = Warmth,
     ) -> None:
         """Hear nothing yet, unless there is a handler for everything.
 
         Args:
             usage: says what the session has used when somebody begins to listen.
+            warmth: says what is known of its cache then.
         """
         self.on_event = on_event
         self._usage = usage
+        self._warmth = warmth
         self._reducer = Reducer()
         self._handlers: dict[str, list[EventCallback]] = {}
         self._lock = threading.Lock()
@@ -100,7 +103,7 @@ class Hub:
         hears_any = self.on_event is not None or any(self._handlers.values())
         hears_deltas = self.on_event is not None or any(self._handlers.get(name) for name in _OF_DELTAS)
         if hears_any and "facts" not in self._undo:
-            self._reducer = Reducer(self._usage())
+            self._reducer = Reducer(self._usage(), self._warmth())
         self._ask("facts", hears_any, Committed, StreamEnd, AttemptReset, Notice)
         self._ask("deltas", hears_deltas, Delta)
 

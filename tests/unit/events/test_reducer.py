@@ -46,7 +46,7 @@ def test_a_turn_with_one_call() -> None:
 
     assert [
         named.TurnStart(resumed=False, sender=""),
-        named.Usage(10, 2, 12, 4, 1),
+        named.Usage(10, 2, 12, 4, 1, cache_expires_in=3_600.0),
         named.ToolCall("read_file", {"path": "a"}, "c1", iso(AT_MS + 3000)),
         named.ToolResult(
             "read_file",
@@ -59,7 +59,7 @@ def test_a_turn_with_one_call() -> None:
             ended_at=iso(AT_MS + 4000),
             duration_ms=1000,
         ),
-        named.Usage(20, 3, 23, 0, 0),
+        named.Usage(20, 3, 23, 0, 0, cache_expires_in=3_596.0),
         named.FinalAnswer("done", streamed=False),
         named.SessionUsage(30, 5, 35, 4, 1),
         named.TurnEnd("completed", ""),

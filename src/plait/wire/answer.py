@@ -15,7 +15,7 @@ from plait.core.ids import new_id
 from plait.core.messages import Message, Opaque, Part, Reasoning, StopReason, Text, ToolCall
 from plait.core.strict_json import JsonInvalid, parse_object
 from plait.core.usage import Usage
-from plait.wire.error_words import BY_WORD
+from plait.wire.error_words import class_of_word, plain_word
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions
 
@@ -26,20 +26,30 @@ _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _SURROGATE_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 _WORDS: Final[Mapping[Finish, str]] = {
-    "tool_calls": "tool_calls tool_call tool_use function_call function_calls tooluse",
+    "tool_calls": "tool_calls tool_call tool_use function_call function_calls",
     "length": """length incomplete max_tokens max_output_tokens model_length token_limit max_length
-        max_completion_tokens""",
+        max_completion_tokens length_limit error_limit""",
     "content_filter": """content_filter safety refusal recitation prohibited_content blocklist sensitive spii
-        content_filtered guardrail_intervened image_safety""",
-    "error": """error failed network_error insufficient_system_resource abort aborted cancelled
-        malformed_function_call model_context_window_exceeded""",
+        content_filtered content_blocked guardrail_intervened image_safety error_toxic""",
+    "error": """error failed network_error insufficient_system_resource abort aborted cancelled canceled
+        malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature malformed_response
+        model_context_window_exceeded""",
 }
-_FINISH: Final[Mapping[str, Finish]] = {word: finish for finish, words in _WORDS.items() for word in words.split()}
+_FINISH: Final[Mapping[str, Finish]] = {
+    plain_word(word): finish for finish, words in _WORDS.items() for word in words.split()
+}
 
 
 def finish_of(raw: str | None) -> Finish | None:
-    """Return what a provider's word for the end means; a word that nobody knows is a plain stop."""
-    return None if raw is None else _FINISH.get(raw.lower().partition(":")[0], "stop")
+    """Return what a provider's word for the end means; a word that nobody knows is a plain stop.
+
+    Of a word with a reason after a colon the reason is asked first.
+    """
+    if raw is None:
+        return None
+    words = (plain_word(word).removeprefix("finishreason") for word in reversed(raw.split(":")))
+    found = next(filter(_FINISH.__contains__, words), None)
+    return "stop" if found is None else _FINISH[found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +185,7 @@ def _looks_whole(answer: Answer) -> bool:
 
 
 def _failed_finish(raw: str) -> Failure:
-    kind = BY_WORD.get(raw.lower(), "unavailable")
+    kind = class_of_word(raw.rpartition(":")[2]) or "unavailable"
     return Failure.of(kind, raw if kind == "context_overflow" else f"the provider gave up: finish reason {raw!r}")
 
 

@@ -8,7 +8,6 @@ report under the same code as any other mistake, and where everything else leave
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -18,6 +17,7 @@ from plait.wire import error_words as words
 from plait.wire.error_body import ErrorBody, is_error, read_error
 from plait.wire.error_words import says
 from plait.wire.failure import ADVICE, Failure
+from plait.wire.lenient import lenient_loads
 from plait.wire.overflow import lower_output_advice, tokens_of
 from plait.wire.sse import SseParser
 from plait.wire.waits import wait_of
@@ -26,6 +26,8 @@ _NEVER_OVERFLOW: Final = frozenset({401, 402, 403, 429})
 _WAITING: Final[frozenset[ErrorClass]] = frozenset({"rate_limit", "overloaded", "unavailable", "timeout", "quota"})
 _GENERAL: Final[frozenset[ErrorClass]] = frozenset({"bad_request", "request_too_large", "unavailable", "protocol"})
 """Classes that a full window can hide behind, when the body says nothing else."""
+_CREDIT_STATUSES: Final = frozenset({200, 400, 402, 403, 412, 429})
+_TYPE_HEADER: Final = "x-amzn-errortype"
 _EXCERPT_CHARS: Final = 200
 
 
@@ -71,6 +73,7 @@ def classify_document(document: object) -> Failure:
 
 def classify_error(error: ErrorBody, status: int, headers: Mapping[str, str], *, now_s: float | None = None) -> Failure:
     """Say what an error means whose body was read already."""
+    error = _with_header_type(error, headers)
     effective = error.status if status < 400 and error.status is not None else status
     kind = _kind_of(error, effective)
     failure = Failure.of(kind, error.message, code=error.code)
@@ -83,6 +86,14 @@ def classify_error(error: ErrorBody, status: int, headers: Mapping[str, str], *,
     return failure
 
 
+def _with_header_type(error: ErrorBody, headers: Mapping[str, str]) -> ErrorBody:
+    """Add the type that one provider names in a header alone."""
+    named = next((value for name, value in headers.items() if name.lower() == _TYPE_HEADER), "").partition(":")[0]
+    if not named:
+        return error
+    return replace(error, code=named if error.code is None else error.code, words=error.words | {named.lower()})
+
+
 def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
     named = _named(error)
     if named == "context_overflow":
@@ -91,35 +102,51 @@ def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
     may_overflow = status not in _NEVER_OVERFLOW and named not in ("rate_limit", "quota", "auth")
     if may_overflow and says(text, words.OVERFLOW) and not says(text, words.NOT_OVERFLOW):
         return "context_overflow"
-    if named == "unavailable" and (400 <= status < 500 or status in words.BY_STATUS):
-        named = None  # "server_error" says less than a client's mistake, or than a status such as 529
-    return named or _kind_by_text(text, error, status) or _kind_by_status(error, status)
+    if named not in (None, "unavailable"):
+        return named
+    by_text = _kind_by_text(text, error, status)
+    if by_text is None and named is not None and not (400 <= status < 500 or status in words.BY_STATUS):
+        return named  # else "server_error" says less than a client's mistake, or than a status such as 529
+    return by_text or _kind_by_status(error, status)
 
 
 def _named(error: ErrorBody) -> ErrorClass | None:
     """Return the class that codes and types name; the code is asked before the type."""
-    first = words.BY_WORD.get(str(error.code).lower())
+    is_minimax = any("status_msg" in item for item in error.objects)
+    first = None if error.code is None else words.class_of_word(error.code, is_minimax=is_minimax)
     if first is not None:
         return first
-    named = {words.BY_WORD[word] for word in error.words if word in words.BY_WORD}
+    named = {words.class_of_word(word) for word in error.words}
     return next((kind for kind in ADVICE if kind in named), None)
 
 
 def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None:
-    if status in (403, 402) and says(text, words.CREDIT):
+    if status in _CREDIT_STATUSES and says(text, words.CREDIT):
         return "quota"
-    if status == 404 and says(text, words.UNSUPPORTED):
-        return "unsupported_feature"
-    if status not in (200, 400, 422, 500):
+    if status == 403:
+        return "bad_request" if says(text, words.FLAGGED) else None
+    if status not in (200, 400, 404, 422, 500):
         return None
-    if says(text, words.HISTORY) and not error.param.startswith("tools"):
+    if says(text, words.TOO_LARGE):
+        return "request_too_large"
+    is_about_tools = error.param.startswith(("tools", "functions"))
+    if not is_about_tools and _is_about_history(text):
         return "invalid_history"
-    if says(text, words.TOOLS) or error.param.startswith(("tools", "functions")):
+    if is_about_tools or says(text, words.TOOLS):
         return "invalid_tools"
-    if status != 400:
-        return None
-    if says(text, words.CREDIT):
-        return "quota"
+    return _kind_by_lack(text, status)
+
+
+def _is_about_history(text: str) -> bool:
+    return says(text, words.HISTORY) or (says(text, words.PLACE) and not says(text, words.MEDIA))
+
+
+def _kind_by_lack(text: str, status: int) -> ErrorClass | None:
+    """Return what the account, the endpoint or the server lacks, by a text."""
+    if status == 500:
+        return "unsupported_feature" if says(text, words.UNSUPPORTED_AS_STARTED) else None
+    if says(text, words.KEY):
+        return "auth"
     if says(text, words.UNSUPPORTED):
         return "unsupported_feature"
     return "model_not_found" if says(text, words.MODEL) else None
@@ -127,7 +154,7 @@ def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None
 
 def _kind_by_status(error: ErrorBody, status: int) -> ErrorClass:
     if status < 400:
-        return "bad_request" if words.REFUSED & error.words else "unavailable"
+        return "bad_request" if any(map(words.is_refusal, error.words)) else "unavailable"
     kind = words.BY_STATUS.get(status)
     return kind or ("unavailable" if status >= 500 else "bad_request")
 
@@ -148,21 +175,14 @@ def _document(text: str) -> object:
     """Return the JSON of a body, or of the first event of a body that is a stream; None for anything else."""
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith(("{", "[")):
-        return _parsed(start)
+        return lenient_loads(start)
     if not start.startswith(("data:", "event:", "error:", ":", "id:")):
         return None
     parser = SseParser()
     events = parser.feed(start.encode("utf-8", "replace")) + parser.finish()
-    documents = [parsed for _, data in events if (parsed := _parsed(data.decode("utf-8", "replace"))) is not None]
+    documents = [parsed for _, data in events if (parsed := lenient_loads(data.decode("utf-8", "replace"))) is not None]
     errors = [item for item in documents if isinstance(item, Mapping) and is_error(item)]
     return next(iter([*errors, *documents]), None)
-
-
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _excerpt(text: str) -> str:

@@ -5,10 +5,11 @@ Floor: 1. Owns: finding message, code and type; never: what they mean.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from plait.wire.lenient import lenient_loads
 
 MESSAGE_CHARS_MAX: Final = 2_000
 _PARAM_CHARS_MAX: Final = 200
@@ -22,6 +23,7 @@ _MESSAGE_KEYS: Final = (
     "errorMessage",
     "Message",
     "detail",
+    "title",
 )
 _ERROR_KEYS: Final = ("errors", "detail", "error_msg", "error_code", "errorMessage")
 _ANSWER_KEYS: Final = frozenset({"choices", "output", "content", "type"})
@@ -62,6 +64,8 @@ def is_error(document: Mapping[str, object]) -> bool:
         return True
     if not _ANSWER_KEYS.isdisjoint(document):
         return False
+    if document.get("success") is False or (document.get("code") and isinstance(document.get("msg"), str)):
+        return True
     return isinstance(document.get("message"), str) or any(document.get(key) for key in _ERROR_KEYS)
 
 
@@ -98,7 +102,9 @@ def _reasons(item: Mapping[str, object]) -> Iterator[str | int]:
 def _param(objects: Sequence[Mapping[str, object]]) -> str:
     """Return what the innermost object that names a parameter names."""
     for item in reversed(objects):
-        param = item.get("param")
+        param, place = item.get("param"), item.get("loc")
+        if isinstance(place, list):
+            param = ".".join(map(str, place)).removeprefix("body.")
         if isinstance(param, str):
             return param[:_PARAM_CHARS_MAX]
     return ""
@@ -130,12 +136,7 @@ def _inner(value: Mapping[str, object]) -> Iterator[object]:
 
 
 def _parsed(text: str) -> object:
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    return lenient_loads(text) if text.lstrip().startswith(("{", "[")) else None
 
 
 def _message(item: Mapping[str, object]) -> str:

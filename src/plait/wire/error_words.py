@@ -14,46 +14,103 @@ from plait.core.errors import ErrorClass
 
 _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "auth": """invalid_api_key incorrect_api_key authentication_error invalid_authentication_error unauthenticated
-        permission_error permission_denied permissiondenied unauthorized access_denied accessdeniedexception
-        invalid_api_key_error api_key_invalid expired_api_key unsupported_country_region_territory
-        unrecognizedclientexception 1004 2049""",
+        permission_error permission_denied permission_denied_error unauthorized access_denied access_denied_exception
+        invalid_api_key_error api_key_invalid expired_api_key unsupported_country_region_territory auth_error
+        unrecognized_client_exception expired_token_exception token_expired invalid_token""",
     "quota": """insufficient_quota quota_exceeded billing_error billing_hard_limit_reached billing_not_active
         insufficient_balance insufficient_credits insufficient_credit payment_required credit_balance_too_low
-        exceeded_current_quota_error access_terminated_error arrearage 1008 1113""",
+        exceeded_current_quota_error access_terminated_error arrearage budget_exceeded budget_exceeded_error
+        allocation_quota free_tier_only usage_not_included 1113 1304""",
     "rate_limit": """rate_limit_exceeded rate_limit_error rate_limit_reached_error rate_limit_reached rate_limited
-        too_many_requests toomanyrequests resource_exhausted throttling throttlingexception throttled
-        usage_limit_reached requests tokens 1002 1302 1303 1305 1308 1309 1310""",
+        rate_limit too_many_requests too_many_requests_error too_many_requests_exception resource_exhausted throttling
+        throttling_exception throttled throttling_error limit_requests limit_burst_rate token_quota_exceeded
+        request_quota_exceeded too_many_tokens_error concurrency_limit_exceeded usage_limit_reached requests tokens
+        1302 1303 1305 1308 1309 1310""",
     "overloaded": """overloaded_error overloaded engine_overloaded engine_overloaded_error server_overloaded
-        model_overloaded slow_down capacity_exceeded insufficient_system_resource no_capacity
-        modelnotreadyexception""",
-    "unavailable": """server_error internal_error internal_server_error internalservererror internal api_error
-        unavailable unavailable_error service_unavailable serviceunavailable serviceunavailableexception
-        upstream_error bad_gateway internalserverexception internalservererrorexception 1013 1024""",
-    "timeout": """timeout timeout_error request_timeout deadline_exceeded gateway_timeout modeltimeoutexception 1001""",
-    "context_overflow": """context_length_exceeded context_window_exceeded model_max_prompt_tokens_exceeded
-        exceed_context_size_error max_context_length_exceeded context_overflow prompt_too_long input_too_long
-        tokens_limit_reached string_above_max_length model_context_window_exceeded 1261""",
+        model_overloaded slow_down capacity_exceeded insufficient_system_resource no_capacity queue_exceeded
+        model_not_ready_exception service_tier_capacity_exceeded server_is_overloaded 3505""",
+    "unavailable": """server_error internal_error internal_server_error internal api_error unavailable
+        unavailable_error service_unavailable service_unavailable_error service_unavailable_exception upstream_error
+        bad_gateway internal_server_exception internal_server_error_exception internal_server_error_error
+        api_connection_error model_error_exception model_stream_error_exception cancelled aborted 1230 1234""",
+    "timeout": """timeout timeout_error request_timeout request_time_out deadline_exceeded gateway_timeout
+        model_timeout_exception api_timeout_error internal_error_timeout operation_timeout""",
+    "context_overflow": """context_length_exceeded context_window_exceeded context_window_exceeded_error
+        model_max_prompt_tokens_exceeded exceed_context_size_error max_context_length_exceeded context_overflow
+        prompt_too_long input_too_long tokens_limit_reached model_context_window_exceeded 1261""",
     "request_too_large": "request_too_large payload_too_large request_entity_too_large entity_too_large body_too_large",
-    "invalid_history": "invalid_request_message_order invalid_message_order invalid_encrypted_content",
+    "invalid_history": """invalid_request_message_order invalid_message_order invalid_encrypted_content
+        invalid_request_assistant_message previous_response_not_found missing_thought_signature""",
     "invalid_tools": "invalid_function_parameters invalid_tool invalid_tools invalid_tool_schema invalid_function_name",
     "unsupported_feature": """unsupported_parameter unsupported_value unsupported_feature unknown_parameter
         not_supported not_supported_error unimplemented unsupported_operation unsupported_media_type
-        unsupported_model_feature""",
-    "model_not_found": """model_not_found not_found not_found_error resource_not_found_error deploymentnotfound
+        unsupported_model_feature unsupported_params_error operation_not_supported unsupported_api_for_model""",
+    "model_not_found": """model_not_found not_found not_found_error resource_not_found_error deployment_not_found
         unknown_model invalid_model invalid_model_error model_not_available model_not_exist unsupported_model
-        model_not_supported resourcenotfoundexception notfounderror""",
+        model_not_supported resource_not_found_exception model_decommissioned model_deprecated model_terminated
+        invalid_model_id 1211""",
+    "bad_request": """content_filter content_policy_violation content_policy_violation_error data_inspection_failed
+        responsible_ai_policy_violation moderation_blocked 1301""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
-BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(
-    {word: kind for kind, words in _BY_CLASS.items() for word in words.split()}
-)
-"""Codes and types, in lower case, that say by themselves what went wrong."""
 
-REFUSED: Final = frozenset(
-    """invalid_request_error invalid_request invalid_argument invalid_parameter invalid_parameter_error bad_request
-    badrequest badrequesterror validation_error validationexception unprocessable_entity""".split()
+
+def plain_word(word: str) -> str:
+    """Return a code or type without what providers disagree about: case, underscores, other signs."""
+    return "".join(filter(str.isalnum, word.lower()))
+
+
+_BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(
+    {plain_word(word): kind for kind, words in _BY_CLASS.items() for word in words.split()}
 )
-"""Codes and types that say no more than that the request is wrong; they count where the status is 200."""
+
+
+_BY_MINIMAX_CODE: Final[Mapping[str, ErrorClass]] = MappingProxyType(
+    {
+        "1000": "unavailable",
+        "1001": "timeout",
+        "1002": "rate_limit",
+        "1004": "auth",
+        "1008": "quota",
+        "1039": "rate_limit",
+        "1041": "rate_limit",
+        "2045": "rate_limit",
+        "2049": "auth",
+        "2056": "quota",
+        "1026": "bad_request",
+        "1027": "bad_request",
+    }
+)
+"""Codes beside a `status_msg`; elsewhere the same numbers mean other things."""
+
+
+def class_of_word(word: str | int, *, is_minimax: bool = False) -> ErrorClass | None:
+    """Return what a code or type says by itself about what went wrong, None where it leaves that open.
+
+    A code with a narrower one behind a point (`Throttling.RateQuota`) is looked up whole, then without that.
+
+    Args:
+        is_minimax: the code stands in an object of the form that MiniMax reports errors in.
+    """
+    text = str(word)
+    if is_minimax and text in _BY_MINIMAX_CODE:
+        return _BY_MINIMAX_CODE[text]
+    found = _BY_WORD.get(plain_word(text))
+    return found if found is not None or "." not in text else _BY_WORD.get(plain_word(text.partition(".")[0]))
+
+
+_REFUSED: Final = frozenset(
+    plain_word(word)
+    for word in """invalid_request_error invalid_request invalid_argument invalid_parameter invalid_parameter_error
+    bad_request bad_request_error validation_error validation_exception unprocessable_entity
+    unprocessable_entity_error failed_precondition 2013""".split()
+)
+
+
+def is_refusal(word: str | int) -> bool:
+    """Say whether a code or type says no more than that the request is wrong; asked where the status is 200."""
+    return plain_word(str(word)) in _REFUSED
+
 
 BY_STATUS: Final[Mapping[int, ErrorClass]] = MappingProxyType(
     {
@@ -61,13 +118,16 @@ BY_STATUS: Final[Mapping[int, ErrorClass]] = MappingProxyType(
         402: "quota",
         403: "auth",
         404: "model_not_found",
+        407: "auth",
         408: "timeout",
         409: "unavailable",
         413: "request_too_large",
         415: "unsupported_feature",
+        424: "unavailable",
         425: "unavailable",
         429: "rate_limit",
         498: "overloaded",
+        499: "unavailable",
         501: "unsupported_feature",
         504: "timeout",
         524: "timeout",
@@ -92,60 +152,91 @@ OVERFLOW: Final = _any(
     rf"{_BEYOND}.{{0,160}}context[ _-]?(?:length|window|size|limit)",
     r"(?:prompt|input|request|conversation|messages?)(?: length| text| tokens)? (?:is|are|was) too long",
     r"(?:prompt|input) too long|prompt contains .{0,80}too large|prompt exceeds (?:the )?max",
+    r"(?:prompt|input)\b.{0,40}longer than the (?:model's )?maximum (?:model )?length",
     r"too many (?:input |prompt )?tokens",
     r"(?:token count|input length|prompt length|number of tokens)\b.{0,80}(?:exceed|longer|greater|larger)",
+    r"input token count is \d+ but model only supports",
     r"exceed\w* (?:the |model |model's |this model's )*(?:token limit|max(?:imum)? (?:length|number of tokens|prompt))",
-    r"maximum prompt length is \d",
+    r"maximum prompt length is \d|max_tokens must be at least 1, got -",
     r"reduce the length of (?:the |your |either )",
-    r"range of input length should be",
+    r"range of input length should be|prompt 超长",
     r"`?inputs`? tokens \+ `?max_new_tokens`? must be",
     r"request body too large for .{0,60}\btokens\b",
     r"prompt token count of \d",
+    r"'(?:messages|input)(?:\[\d+\])?(?:\.(?:content|output)\b[^']*)?': string too long",
 )
 """Sentences that say that the request does not fit the model's window."""
-NOT_OVERFLOW: Final = _any(r"per (?:minute|second|hour|day)", r"\bTPM\b|\bTPD\b|\bRPM\b", r"rate limit", r"\bquota\b")
+NOT_OVERFLOW: Final = _any(
+    r"per (?:minute|second|hour|day)", r"\bTPM\b|\bTPD\b|\bRPM\b", r"rate limit", r"\bquota\b", r"please wait before"
+)
 """Sentences about tokens that are about speed or money instead."""
 
+MEDIA: Final = r"\b(?:image|images|document|pdf|file|audio|video|media_type|base64|cache_control)\b|image_url"
+"""Words of sentences about something that a message holds, not about the conversation."""
+TOO_LARGE: Final = _any(
+    r"(?:image|document|pdf|file|audio|video)\b.{0,80}(?:exceed|too large|too big|maximum)",
+    r"maximum of \d+ (?:pdf |document )?pages",
+    r"(?:payload|body|entity)(?: size)? (?:exceed|is too large|too large)",
+)
+"""Sentences about pictures and files, or the bytes of a request, beyond a limit."""
 HISTORY: Final = _any(
     r"reasoning_content\b.{0,80}(?:missing|must be|required|passed back)",
     r"(?:missing|without|requires?).{0,80}\b(?:thought_signature|reasoning_content|reasoning_details)",
+    r"thought[ _]signature\b.{0,40}(?:invalid|not valid|missing|corrupt|required)",
     r"(?:invalid|corrupted|missing).{0,40}(?:thought[ _]signature|`?signature`? in `?thinking)",
     r"`?(?:redacted_)?thinking`? (?:or `redacted_thinking`|blocks?).{0,120}(?:expected|must|cannot|found)",
     r"expected `?thinking`?|thinking\.signature",
-    r"tool_use`? ids? (?:were|must)|tool_use_id|`?tool_result`? blocks?",
-    r"tool_calls?'? must be followed|role '?tool'? must (?:be a response|follow)|tool_call_ids? did not",
+    r"tool_?use`? ids? (?:were|must)|tool_use_id|`?tool_?result`? blocks?|when using tooluse and toolresult",
+    r"[\"']?tool_calls?[\"']? must be followed|role '?tool'? must (?:be a response|follow)|tool_call_ids? did not",
     r"tool_call_id\b.{0,80}(?:not found|invalid|missing|unknown|must|no matching)|tool call id was",
-    r"tool result'?s? tool id",
+    r"duplicate value for '?tool_call_id|tool result'?s? tool id",
     r"no tool (?:call|output) found for|no matching (?:tool|function) call",
     r"tool call and result|number of function (?:calls|response)|function (?:response|call) (?:parts|turn)",
-    r"without its required (?:'reasoning'|following)",
-    r"encrypted content.{0,80}(?:verified|decrypt)",
+    r"function_(?:response|call)\.name|without its required (?:'reasoning'|following)",
+    r"item with id '?[\w.]+'? not found|previous response with id|encrypted content.{0,80}(?:verified|decrypt)",
+    r"failed to parse tool call arguments|tool_calls?\[\d+\]\.function\.arguments|ValidatorIterator",
     r"roles? must alternate|must alternate between|unexpected role|expected last role|incorrect role information",
-    r"first message must (?:be|use)|at least one message|last message must",
-    r"(?:text content blocks|messages?|content)\b.{0,60}must (?:be non-empty|not be empty|have non-empty)",
+    r"first message must (?:be|use)|at least one message|last message must|contents is not specified",
+    r"(?:text content blocks|messages?|content)\b.{0,60}must (?:be non-empty|not be empty|have (?:non-empty|either))",
     r"text content blocks must|cannot end with trailing whitespace|does not support assistant message prefill",
+    r"invalid message content type|messages 参数非法",
 )
 """Sentences that say that the messages do not form a valid conversation."""
+PLACE: Final = r"\bmessages\W{0,3}\d+|\binput\[\d+\]"
+"""Sentences that point at a message."""
 
 TOOLS: Final = _any(
     r"\btools?(?:\[|\.|', ?)\d+", r"function_declarations", r"invalid schema for function", r"\binput_schema\b",
     r"invalid (?:function|tool) (?:name|schema|parameters)", r"(?:duplicate|tool) names? must be unique",
     r"(?:tool|function)(?:'s)? (?:name|schema|parameters?)\b.{0,80}(?:invalid|must|should|match|not (?:valid|allowed))",
+    r"schema produces a constraint that has too many states",
 )  # fmt: skip
 """Sentences that point at a tool."""
 UNSUPPORTED: Final = _any(
-    r"(?:does|do) not support|is not supported|are not supported|not supported (?:by|with|for|in)|unsupported",
-    r"no endpoints found that (?:can )?support",
+    r"(?:does|do) not support|(?:is|are) not supported|isn.t supported|not supported (?:by|with|for|in)|unsupported",
+    r"only supported (?:by|in|for|with)|no endpoints found that (?:can )?support",
     r"(?:unknown|unrecognized|unexpected|unsupported|extra) (?:request )?(?:parameter|argument|field|input)",
-    r"extra inputs are not permitted|unrecognized request argument|requires --enable",
+    r"extra inputs are not permitted|unrecognized request argument|requires? --\w",
 )
 """Sentences that say that the model or endpoint lacks what was asked for."""
+UNSUPPORTED_AS_STARTED: Final = r"requires? --\w"
+"""Sentences of a server that would have to be started with another option."""
 MODEL: Final = _any(
-    r"not a valid model", r"\bmodel\b.{0,100}(?:does not exist|not found|is not available)", r"no such model"
-)
+    r"not a valid model", r"\bmodel\b.{0,100}(?:does not exist|not exist\b|not found|is not available)",
+    r"no such model|unknown model|invalid model\b|not found the model|model identifier is invalid",
+    r"model\b.{0,60}(?:decommissioned|deprecated|no longer (?:supported|available))",
+)  # fmt: skip
 """Sentences that say that there is no such model."""
+KEY: Final = _any(
+    r"(?:incorrect|invalid) api key|api key (?:not valid|expired|is (?:invalid|expired))",
+    r"(?:user location|country|region)\b.{0,40} not supported",
+)
+"""Sentences about the key, or about who may ask at all."""
 CREDIT: Final = _any(
     r"credit balance is too low", r"insufficient (?:balance|credit|fund|quota)", r"out of credits?",
-    r"usage limit", r"key limit", r"exceeded your (?:current )?(?:quota|usage)", r"billing cycle",
+    r"(?:any|available|no) credits?\b|spending limit|account\b.{0,20}\bis suspended|no quota",
+    r"usage limit|key limit|billing cycle", r"exceeded your (?:current )?(?:quota|usage)", r"free tier\b.{0,40}exhaust",
 )  # fmt: skip
 """Sentences about money; asked only where a status leaves auth and quota open, or where a 400 says so."""
+FLAGGED: Final = r"\bflagged\b|\bmoderation\b"
+"""Sentences about what may not be said."""

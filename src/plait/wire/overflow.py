@@ -10,7 +10,7 @@ from typing import Final
 
 from plait.wire.error_body import ErrorBody
 
-_N: Final = r"([\d,]*\d)"
+_N: Final = r"([\d,]{0,14}\d)"
 _PAIRS: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -23,6 +23,9 @@ _PAIRS: Final = tuple(
         rf"prompt is too long: {_N} tokens > {_N}",
         rf"too long: {_N}, model maximum context length: {_N}",
         rf"current length is {_N} while limit is {_N}",
+        rf"input token count is {_N} but model only supports up to {_N}",
+        rf"keep the first {_N} tokens .{{0,80}}context length of only {_N}",
+        rf"prompt \(length {_N}\) is longer than .{{0,40}}length of {_N}",
     )
 )
 _REVERSED: Final = tuple(
@@ -30,21 +33,24 @@ _REVERSED: Final = tuple(
     for pattern in (
         # limit, then requested
         rf"maximum context length is {_N} tokens.*?total of (?:at least )?{_N}",
-        rf"maximum context length is {_N} tokens.*?(?:requested|resulted in)(?: about)? {_N}",
+        rf"maximum context length (?:is|of) {_N} tokens.*?(?:requested|resulted in)(?: about| a total of)? {_N}",
         rf"limit of {_N} tokens\..{{0,80}}resulted in {_N}",
         rf"maximum prompt length is {_N} but the request contains {_N}",
         rf"model token limit: {_N} \(requested: {_N}\)",
     )
 )
 _SUM: Final = re.compile(rf"context limit: {_N} \+ {_N} > {_N}", re.IGNORECASE)
+_DIFFERENCE: Final = re.compile(rf"\({_N} > {_N} - {_N}\)")
 _PASSED: Final = re.compile(
     rf"passed {_N} input tokens and requested {_N} output tokens.*?context length is only {_N}",
     re.IGNORECASE | re.DOTALL,
 )
 _GIVEN: Final = re.compile(rf"must be <= {_N}\. Given: {_N} `?inputs`? tokens and {_N}", re.IGNORECASE)
+_ADVICE: Final = re.compile(r"the prompt alone fits: lower max_tokens from \d+ to at most (\d+)")
 _OUTPUT_SHARE: Final = re.compile(rf"{_N} in the (?:output|completion)", re.IGNORECASE)
 _LIMIT: Final = re.compile(
-    rf"(?:maximum context length (?:is|of)|context (?:length|window|size) (?:is|of)(?: only)?|max size:|\[1,) {_N}",
+    rf"(?:maximum context length (?:is|of)|context (?:length|window|size) (?:is|of)(?: only)?|max size:|\[1,"
+    rf"|number of tokens allowed) {_N}",
     re.IGNORECASE,
 )
 
@@ -56,8 +62,8 @@ def tokens_of(error: ErrorBody) -> tuple[int | None, int | None] | None:
         if isinstance(requested, int) and isinstance(limit, int):
             return requested, limit
     text = error.message
-    if match := _SUM.search(text) or _PASSED.search(text):
-        return _int(match[1]) + _int(match[2]), _int(match[3])
+    if shares := _shares(text):
+        return shares[0] + shares[1], shares[2]
     if match := _GIVEN.search(text):
         return _int(match[2]) + _int(match[3]), _int(match[1])
     for pattern in _PAIRS:
@@ -73,8 +79,8 @@ def tokens_of(error: ErrorBody) -> tuple[int | None, int | None] | None:
 def lower_output_advice(error: ErrorBody) -> str:
     """Return the advice to ask for less output, where the prompt alone would have fitted; else nothing."""
     text = error.message
-    if match := _SUM.search(text) or _PASSED.search(text):
-        prompt, output, limit = _int(match[1]), _int(match[2]), _int(match[3])
+    if shares := _shares(text):
+        prompt, output, limit = shares
     elif (match := _OUTPUT_SHARE.search(text)) and (tokens := tokens_of(error)) and tokens[0] and tokens[1]:
         output, limit = _int(match[1]), tokens[1]
         prompt = tokens[0] - output
@@ -83,6 +89,20 @@ def lower_output_advice(error: ErrorBody) -> str:
     if prompt >= limit:
         return ""
     return f"the prompt alone fits: lower max_tokens from {output} to at most {limit - prompt}"
+
+
+def _shares(text: str) -> tuple[int, int, int] | None:
+    """Return the tokens of the prompt, of the output, and of the window, where a sentence names all three."""
+    if match := _DIFFERENCE.search(text):
+        return _int(match[3]), _int(match[1]), _int(match[2])
+    match = _SUM.search(text) or _PASSED.search(text)
+    return (_int(match[1]), _int(match[2]), _int(match[3])) if match else None
+
+
+def output_limit_in(advice: str) -> int | None:
+    """Return the tokens that `lower_output_advice` leaves to the output, None for any other advice."""
+    match = _ADVICE.fullmatch(advice)
+    return _int(match[1]) if match else None
 
 
 def _int(text: str) -> int:

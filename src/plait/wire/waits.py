@@ -17,16 +17,19 @@ _UNIT_S: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 36
 _NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _DURATION: Final = re.compile(r"(?:(?:\d+(?:\.\d+)?|\.\d+)(?:ms|s|m|h|d))+")
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d)")
+_MEMBER: Final = re.compile(r"\b(r|t|remaining|reset)=(\d{1,9})\b")
 _EPOCH_S: Final = 1_000_000_000
 _EPOCH_MS: Final = 1_000_000_000_000
 _SENTENCE: Final = re.compile(
-    r"(?:try again|retry|retrying|wait|available|resets?)[a-z ]{0,24}?\b(?:in|after|for)\b[ :]{0,2}(?:about )?"
+    r"(?:(?:try again|retry|retrying|wait|available|resets?)[a-z ]{0,24}?\b(?:in|after|for)\b|\bwait)"
+    r"[ :]{0,2}(?:about )?"
     r"((?:\d+(?:\.\d+)?) ?(?:milliseconds?|seconds?|minutes?|hours?|ms|s|m|h)(?:\d+(?:\.\d+)?(?:ms|s|m))*)(?![a-z])",
     re.IGNORECASE,
 )
 _RESET_AT: Final = re.compile(r"reset(?:s)? at (\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)", re.IGNORECASE)
 _CHINA: Final = timezone(timedelta(hours=8))
 """The zone of the one provider that writes such a time, without saying which."""
+_BODY_TIMES: Final = ("resets_at", "reset_at")
 _BODY_SECONDS: Final = ("retry_after", "retryAfter", "retry_after_seconds", "resets_in_seconds", "retryDelay")
 
 
@@ -43,6 +46,8 @@ def wait_of(headers: Mapping[str, str], body: ErrorBody, *, now_s: float | None 
     wait = _from_headers(lower, base_s)
     if wait is None:
         wait = _from_resets(lower, base_s)
+    if wait is None and "ratelimit" in lower:
+        wait = _from_policy(lower["ratelimit"])
     if wait is None:
         wait = _from_body(body, base_s)
     return max(0.0, wait) if wait is not None and math.isfinite(wait) else None
@@ -79,6 +84,15 @@ def _from_resets(headers: Mapping[str, str], base_s: float | None) -> float | No
     return max(waits, default=None)
 
 
+def _from_policy(text: str) -> float | None:
+    """Return the wait in `"name";r=0;t=60`, or in `limit=10, remaining=0, reset=60`, where nothing remains."""
+    members = dict(_MEMBER.findall(text))
+    if members.get("r", members.get("remaining")) != "0":
+        return None
+    seconds = members.get("t", members.get("reset"))
+    return None if seconds is None else float(seconds)
+
+
 def _is_spent(headers: Mapping[str, str], reset_name: str) -> bool:
     remaining = headers.get(reset_name.replace("reset", "remaining"))
     if remaining is None:
@@ -102,7 +116,7 @@ def _from_body(body: ErrorBody, base_s: float | None) -> float | None:
 
 def _body_waits(body: ErrorBody, base_s: float | None) -> Iterator[float | None]:
     for item in reversed(body.objects):
-        yield _from_object(item)
+        yield _from_object(item, base_s)
         metadata = item.get("metadata")
         headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
         if isinstance(headers, Mapping):
@@ -112,16 +126,16 @@ def _body_waits(body: ErrorBody, base_s: float | None) -> Iterator[float | None]
     yield _from_sentence(body.message, base_s)
 
 
-def _from_object(item: Mapping[str, object]) -> float | None:
+def _from_object(item: Mapping[str, object], base_s: float | None) -> float | None:
     candidates: list[Mapping[str, object]] = [item]
     details = item.get("details")
     if isinstance(details, list):
         candidates += [detail for detail in details if isinstance(detail, Mapping)]
     for candidate in candidates:
-        for key in _BODY_SECONDS:
+        for key in (*_BODY_SECONDS, *_BODY_TIMES):
             value = candidate.get(key)
             if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-                return parse_wait(str(value))
+                return _reset(str(value), base_s) if key in _BODY_TIMES else parse_wait(str(value))
     return None
 
 

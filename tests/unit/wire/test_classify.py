@@ -18,6 +18,8 @@ from tests.unit.wire.cases import CASES
 
 ERRORS = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
 MORE = [json.loads(line) for line in Path(__file__).with_name("more_errors.jsonl").read_text("utf-8").splitlines()]
+NOW_S = 1792567680.0
+"""Wed, 21 Oct 2026 07:28:00 GMT."""
 RATE_LIMIT = '{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}'
 
 
@@ -31,8 +33,19 @@ def test_recorded_error(case: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", MORE, ids=lambda case: case["class"])
 def test_documented_error(case: Mapping[str, Any]) -> None:
-    """An error as a provider documents it, or as its users report it, has its class."""
-    assert case["class"] == classify(case["status"], {}, case["body"]).kind
+    """An error as a provider documents it, or as its users report it, has its class, and all else that is known."""
+    failure = classify(
+        case["status"],
+        case.get("headers", {}),
+        case["body"],
+        prompt_tokens=case.get("prompt_tokens"),
+        window=case.get("window"),
+        now_s=NOW_S,
+    )
+    tokens = None if failure.tokens is None else list(failure.tokens)
+    got: dict[str, Any] = {"class": failure.kind, "retryable": failure.retryable, "wait_s": failure.wait_s}
+    got |= {"code": failure.code, "tokens": tokens}
+    assert {name: case[name] for name in got if name in case} == {name: got[name] for name in got if name in case}
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ class _Block:
     start: Mapping[str, Any]
     texts: dict[str, list[str]] = field(default_factory=dict)
     """Fragments by the kind of delta that brings them."""
+    citations: list[object] = field(default_factory=list)
     is_stopped: bool = False
 
     @property
@@ -177,12 +178,12 @@ class AnthropicAssembler:
         if not isinstance(delta, dict):
             return
         kind = str(delta.get("type"))
+        if kind == "citations_delta" and index in self._by_index:
+            self._by_index[index].citations.append(delta.get("citation"))
         text = delta.get(_TEXT_OF_DELTA.get(kind, ""))
         if not isinstance(text, str) or not text:
             return
-        block = self._by_index.get(index)
-        if block is None:
-            block = self._open(index, kind)
+        block = self._by_index.get(index) or self._open(index, kind)
         block.texts.setdefault(kind, []).append(text)
         if kind in _SHOWN_AS and block.kind in ("text", "thinking", "tool_use"):
             pieces.append((_SHOWN_AS[kind], text))
@@ -223,7 +224,9 @@ def _input(block: _Block) -> str:
 def _whole_block(block: _Block) -> dict[str, object]:
     """Return a block as the provider wants it back."""
     if block.kind == "text":
-        return {"type": "text", "text": block.whole("text", "text_delta")}
+        begun = {} if block.start.get("citations") is None else {"citations": block.start["citations"]}
+        cited = {"citations": block.citations} if block.citations else begun
+        return {"type": "text", "text": block.whole("text", "text_delta"), **cited}
     if block.kind == "thinking":
         thinking = {"thinking": block.whole("thinking", "thinking_delta"), "signature": _signature(block)}
         return {"type": "thinking", **thinking}
@@ -250,6 +253,6 @@ def _replay(blocks: list[_Block], *, is_paused: bool) -> Mapping[str, object] | 
     if is_paused:
         return {"content": [_whole_block(block) for block in blocks]}
     kept = [_whole_block(block) for block in blocks if _is_echoed(block)]
-    if len(kept) == 1 and kept[0]["type"] == "thinking":
-        return {"thinking": {name: value for name, value in kept[0].items() if name != "type"}}
+    if len(kept) == 1:
+        return {str(kept[0]["type"]): {name: value for name, value in kept[0].items() if name != "type"}}
     return {"thinking_blocks": kept} if kept else None

@@ -9,6 +9,7 @@ wrong as often as not, so the bytes decide.
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, Literal
 
 from plait.wire.gunzip import MAGIC, Gunzip
@@ -21,6 +22,8 @@ BODY_BYTES_MAX: Final = 256 * 1024 * 1024
 JSON_BYTES_MAX: Final = 2 * SIZE_BYTES_MAX
 """A document takes many times its size in memory once it is parsed, so one alone may be less than a stream."""
 _EXCERPT_BYTES: Final = 400
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_DECODER: Final = json.JSONDecoder(strict=False)
 _STREAM_BEGINS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", MAGIC)
 _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 
@@ -121,18 +124,28 @@ class BodyReader:
 
 
 def _documents(body: bytes) -> list[Event]:
-    """Give the one document of a body, or those of a body that has one a line; then the end."""
-    body = body.lstrip(_BLANK)
-    first = body.partition(b"\n")[0].strip()
-    if first != body.strip() and _is_json(first):
-        lines = SseParser()
-        return [*lines.feed(body), *lines.finish(), (b"", DONE)]
-    return [(b"", body), (b"", DONE)]
+    """Give the one document of a body and the end; or the documents and events of a body that has several."""
+    text = body.decode("utf-8", "surrogateescape").lstrip("\ufeff \t\r\n")
+    documents: list[Event] = []
+    at = 0
+    while text.startswith(("{", "["), at):
+        end = _end_of_document(text, at)
+        documents.append((b"", _encoded(text[at:end])))
+        at = _BLANKS.match(text, end).end()  # type: ignore[union-attr]  # nothing at all is blank
+    if at == len(text) and len(documents) == 1:
+        return [*documents, (b"", DONE)]
+    lines = SseParser()
+    return [*documents, *lines.feed(_encoded(text[at:])), *lines.finish()]
 
 
-def _is_json(text: bytes) -> bool:
+def _end_of_document(text: str, start: int) -> int:
+    """Return where the document at `start` ends: at the end of the text where it is damaged or cut."""
     try:
-        json.loads(text)
+        _, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return len(text)
+    return end
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -11,8 +11,9 @@ fragment, shared by all calls) and names (once, repeated, in pieces). A fragment
   more than a repetition for a call that is complete. Arguments that are still open go on under the same name, whatever
   the id.
 * Without an index, an id that is known continues its call; a name begins a call unless it continues the last one.
-* What a server repeats at the end (the same arguments again, once more as a JSON string) is dropped when the call
-  is finished, by comparing whole texts: where fragments were cut cannot matter then.
+* What a server repeats at the end (the same arguments again, spaced otherwise, or once more as a JSON string) is
+  dropped when the call is finished, by comparing whole texts: where fragments were cut cannot matter then. Of
+  fragments that each begin with all that came before, the last is the text.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from plait.core.messages import ToolCall
@@ -155,9 +157,18 @@ def _merge_name(draft: _Draft, name: str) -> None:
 
 
 def _repeats(text: str, whole: str) -> bool:
-    """Say whether `text` brings nothing that `whole` has not: it is blank, the same, or the same as a JSON string."""
+    """Say whether `text` brings nothing new: it is blank, the same, spaced otherwise, or the same as a JSON string."""
     text, whole = text.strip(), whole.strip()
-    return not text or text == whole or _unquoted(text).strip() == whole
+    return not text or text == whole or _unquoted(text).strip() == whole or _has_same_value(text, whole)
+
+
+def _has_same_value(text: str, whole: str) -> bool:
+    if not text.startswith("{") or not text.endswith("}"):
+        return False
+    try:
+        return bool(json.loads(text) == json.loads(whole))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _unquoted(text: str) -> str:
@@ -171,26 +182,31 @@ def _unquoted(text: str) -> str:
 
 
 def _finished(draft: _Draft) -> ToolCall:
-    text = draft.text()
-    raw = text if draft.custom else _arguments(text)
+    raw = draft.text() if draft.custom else _arguments(draft.texts)
     return ToolCall(draft.id, draft.name, raw, draft.custom, draft.extra or None)
 
 
-def _arguments(text: str) -> str:
+def _arguments(texts: list[str]) -> str:
     """Return the arguments in what came for one call: without repetitions, `{}` for nothing."""
+    text = "".join(texts)
     start = len(text) - len(text.lstrip())
     if text[start:].rstrip() in ("", "null"):
         return "{}"
     try:
         _, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return text
+        return texts[-1] if _grows(texts) else text
     first, rest = text[start:end], text[end:].strip()
     if not rest:
         return text
     if _is_repetition(rest, first):
         return first
     return rest if first == "{}" and rest.startswith("{") else text  # a placeholder, then the arguments
+
+
+def _grows(texts: list[str]) -> bool:
+    """Say whether every fragment is all of the text so far, as servers send it that do not send differences."""
+    return len(texts) > 1 and all(later.startswith(text) for text, later in pairwise(texts))
 
 
 def _is_repetition(rest: str, first: str) -> bool:
@@ -212,7 +228,7 @@ def text_of_arguments(value: object) -> tuple[str, bool]:
     try:
         return dump(value), True
     except JsonInvalid:
-        return json.dumps(value), True
+        return json.dumps(value, separators=(",", ":")), True
 
 
 class _Balance:

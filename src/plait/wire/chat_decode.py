@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from plait.core.events import Piece
 from plait.core.messages import Part, Reasoning, Text, ToolCall
@@ -23,8 +24,12 @@ from plait.wire.usage import latest, read_usage
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 _OPAQUE_FIELDS = ("thinking_blocks", "reasoning_details")
+_SEALED_FIELD = "reasoning_opaque"
+"""A thought that only its endpoint can read, as one text."""
 _IDENTITY = ("id", "model", "provider")
-_THOUGHTS = frozenset((*_REASONING_FIELDS, *_OPAQUE_FIELDS))
+_THOUGHTS = frozenset((*_REASONING_FIELDS, *_OPAQUE_FIELDS, _SEALED_FIELD))
+_CALL_FIELDS = ("tool_calls", "function_call")
+_NO_FINISH = ("", "null", "none")
 
 
 class ChatDecoder(Decoder):
@@ -44,8 +49,13 @@ class _Choice:
     reasoning: list[str] = field(default_factory=list)
     refusal: list[str] = field(default_factory=list)
     calls: CallAssembler = field(default_factory=CallAssembler)
+    call_field: str = ""
+    """The field that brought the first call: some servers repeat every call in the older one."""
     opaque: dict[str, DetailMerger] = field(default_factory=dict)
+    sealed: str = ""
     reasoning_field: str = ""
+    is_told_whole: bool = False
+    """True where the text comes as messages, not as differences."""
     finish: str | None = None
 
     @property
@@ -98,9 +108,11 @@ class ChatAssembler:
             for item in choices:
                 if isinstance(item, dict):
                     self._take_choice(item, pieces)
-        usage = document.get("usage")
-        if usage is None:
-            usage = _groq_usage(document)
+        usage, own = document.get("usage"), document.get("x_groq")
+        if isinstance(own, dict):
+            usage = own.get("usage") if usage is None else usage
+            if own.get("error"):
+                self._fail(own["error"])
         if usage is not None:
             self._usage = latest(self._usage, read_usage(usage))
         for name in _IDENTITY:
@@ -121,7 +133,7 @@ class ChatAssembler:
         ordered = [winner, *(choice for choice in choices if choice is not winner)]
         content = next(filter(None, ("".join(choice.content) for choice in ordered)), "")
         refusal = next(filter(None, ("".join(choice.refusal) for choice in ordered)), "")
-        thinker = next((choice for choice in ordered if choice.reasoning or choice.opaque), winner)
+        thinker = next((choice for choice in ordered if choice.reasoning or _opaque(choice)), winner)
         calls = winner.calls.calls()
         if self._profile.calls == "inline" and not calls:
             calls = extract_inline_calls(content)
@@ -144,18 +156,22 @@ class ChatAssembler:
             self._take_delta(choice, delta, pieces)
         message = item.get("message")
         if isinstance(message, dict):
+            choice.is_told_whole |= not choice.content and not isinstance(delta, dict)
             self._take_delta(choice, _missing(choice, message), pieces)
         elif delta is None and isinstance(item.get("text"), str):
             self._take_content(choice, item["text"], pieces)
         if item.get("error"):
-            self._failure = failure_in(item["error"])
-            self.is_terminated = True
+            self._fail(item["error"])
         finish = item.get("finish_reason")
-        if isinstance(finish, str) and finish:
+        if isinstance(finish, str) and finish not in _NO_FINISH:
             choice.finish = finish
         usage = item.get("usage")
         if usage is not None:
             self._usage = latest(self._usage, read_usage(usage))
+
+    def _fail(self, error: object) -> None:
+        self._failure = failure_in(error)
+        self.is_terminated = True
 
     def _open_choice(self, index: int) -> _Choice:
         choice = self._choices.setdefault(index, _Choice(index, ThinkSplitter(self._profile.think)))
@@ -171,7 +187,7 @@ class ChatAssembler:
             choice.refusal.append(refusal)
         if content:
             self._take_content(choice, content, pieces)
-        for fragment in _fragments(delta):
+        for fragment in _fragments(choice, delta):
             text = choice.calls.add(fragment)
             if text:
                 pieces.append(("tool_arguments", text))
@@ -186,7 +202,9 @@ class ChatAssembler:
                 self._add_segments(choice, choice.think.feed(content), pieces)
             return
         for kind, text in _segments_of_parts(content):
-            if kind == "reasoning":
+            if kind == "refusal":
+                choice.refusal.append(text)
+            elif kind == "reasoning":
                 self._add_segments(choice, [(kind, text)], pieces)
             else:
                 self._add_segments(choice, choice.think.feed(text), pieces)
@@ -205,6 +223,9 @@ class ChatAssembler:
                 merger = choice.opaque.setdefault(name, DetailMerger())
                 shown = merger.add(value)
                 text = text or shown
+        sealed = delta.get(_SEALED_FIELD)
+        if isinstance(sealed, str):
+            choice.sealed += sealed
         if text:
             self._add_segments(choice, choice.think.stop(), pieces)
             self._add_segments(choice, [("reasoning", text)], pieces)
@@ -219,31 +240,31 @@ class ChatAssembler:
 def _missing(choice: _Choice, message: Mapping[str, object]) -> Mapping[str, object]:
     """A whole message is the answer of a server that does not stream, or repeats what was streamed."""
     missing = dict(message)
-    if choice.content or choice.think.holds_text:
+    content = missing.get("content")
+    if choice.is_told_whole and choice.content and isinstance(content, str):
+        missing["content"] = content.removeprefix("".join(choice.content))
+    elif choice.content or choice.think.holds_text:
         missing.pop("content", None)
     if choice.reasoning or choice.opaque:
         for name in (*_REASONING_FIELDS, *_OPAQUE_FIELDS):
             missing.pop(name, None)
     if choice.calls:
-        missing.pop("tool_calls", None)
-        missing.pop("function_call", None)
+        for name in _CALL_FIELDS:
+            missing.pop(name, None)
     if choice.refusal:
         missing.pop("refusal", None)
     return missing
 
 
-def _fragments(delta: Mapping[str, object]) -> Iterator[Fragment]:
-    calls = delta.get("tool_calls")
-    if isinstance(calls, dict):
-        calls = [calls]
-    if isinstance(calls, list):
-        for call in calls:
+def _fragments(choice: _Choice, delta: Mapping[str, object]) -> Iterator[Fragment]:
+    for name in _CALL_FIELDS:
+        calls = delta.get(name)
+        if not calls or choice.call_field not in ("", name):
+            continue
+        for call in calls if isinstance(calls, list) else [calls]:
             if isinstance(call, dict):
-                yield _fragment(call)
-    legacy = delta.get("function_call")
-    if isinstance(legacy, dict):
-        text, is_whole = text_of_arguments(legacy.get("arguments"))
-        yield Fragment(None, name=_text(legacy.get("name")), text=text, is_whole=is_whole)
+                choice.call_field = name
+                yield _fragment(call if name == "tool_calls" else {"function": call})
 
 
 def _fragment(call: Mapping[str, object]) -> Fragment:
@@ -255,7 +276,7 @@ def _fragment(call: Mapping[str, object]) -> Fragment:
     text, is_whole = text_of_arguments(body.get("input" if is_custom else "arguments"))
     extra = call.get("extra_content")
     return Fragment(
-        place=place_of(call.get("index", body.get("index"))),
+        place=place_of(body.get("index") if call.get("index") is None else call["index"]),
         id=_text(call.get("id")),
         name=_text(body.get("name")),
         text=text,
@@ -265,7 +286,7 @@ def _fragment(call: Mapping[str, object]) -> Fragment:
     )
 
 
-def _segments_of_parts(content: object) -> Iterator[Segment]:
+def _segments_of_parts(content: object) -> Iterator[tuple[Literal["content", "reasoning", "refusal"], str]]:
     """Yield the texts in a content that is a list of parts; thoughts may hold a list of their own."""
     if isinstance(content, dict):
         content = [content]
@@ -280,13 +301,15 @@ def _segments_of_parts(content: object) -> Iterator[Segment]:
                 texts = [inner] if isinstance(inner, str) else [text for _, text in _segments_of_parts(inner)]
                 for text in texts:
                     yield "reasoning", text
+            elif isinstance(part.get("refusal"), str):
+                yield "refusal", part["refusal"]
             elif isinstance(part.get("text"), str):
-                yield "content", _text(part["text"])
+                yield "content", part["text"]
 
 
 def _parts(thinker: _Choice, content: str, calls: list[ToolCall]) -> tuple[Part, ...]:
     reasoning = "".join(thinker.reasoning)
-    opaque = {name: merger.items() for name, merger in thinker.opaque.items()}
+    opaque = _opaque(thinker)
     parts: list[Part] = []
     if reasoning or opaque:
         parts.append(Reasoning(reasoning, opaque or None))
@@ -305,14 +328,14 @@ def _replay(thinker: _Choice) -> Mapping[str, object] | None:
     for name in _OPAQUE_FIELDS:
         if name in thinker.opaque:
             return {name: thinker.opaque[name].items()}
-    if thinker.reasoning_field:
-        return {thinker.reasoning_field: "".join(thinker.reasoning)}
-    return None
+    echoed = {thinker.reasoning_field: "".join(thinker.reasoning)} if thinker.reasoning_field else {}
+    return {**echoed, **_opaque(thinker)} or None
 
 
-def _groq_usage(document: Mapping[str, object]) -> object:
-    own = document.get("x_groq")
-    return own.get("usage") if isinstance(own, dict) else None
+def _opaque(thinker: _Choice) -> dict[str, object]:
+    """Return what the provider's own records hold, by field."""
+    opaque: dict[str, object] = {name: merger.items() for name, merger in thinker.opaque.items()}
+    return {**opaque, _SEALED_FIELD: thinker.sealed} if thinker.sealed else opaque
 
 
 def _text(value: object) -> str:

@@ -5,7 +5,6 @@ Floor: 1. Owns: the way from a body to documents, and what counts when it is dam
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Protocol
@@ -16,11 +15,13 @@ from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
+from plait.wire.lenient import lenient_loads
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
 _DIGITS_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LARGE_NUMBER: Final = b"0" * 19
+_INDEX_DIGITS_MAX: Final = 10
 
 
 class Assembler(Protocol):
@@ -204,15 +205,8 @@ class Decoder:
 
 
 def _lenient_loads(data: bytes) -> object:
-    """Return a document that strict parsers refuse: NaN, half characters, damaged UTF-8, bare control characters.
-
-    Returns: None for what is no JSON.
-    """
-    try:
-        parsed: object = json.loads(data.removeprefix(b"data:").decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return parsed
+    """Return a document that strict parsers refuse, also in damaged UTF-8; None for what is no JSON."""
+    return lenient_loads(data.removeprefix(b"data:").decode("utf-8", "replace"))
 
 
 def _may_hold_large_number(data: bytes) -> bool:
@@ -228,7 +222,10 @@ def failure_in(document: object) -> Failure:
 
 
 def place_of(value: object) -> int | None:
-    """Return an index as a number, None for anything else; a fast parser makes floats of very large ones."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """Return an index as a number, also one that is written as text, None for anything else."""
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else value
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < _INDEX_DIGITS_MAX else None
+    # A fast parser makes floats of very large ones.
+    return int(value) if isinstance(value, float) and value.is_integer() else None

@@ -24,7 +24,7 @@ from plait.wire.usage import read_usage
 
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Types of items that are calls, and the field that holds what the tool gets."""
-_LAST = ("completed", "incomplete", "failed", "cancelled")
+_LAST = ("completed", "incomplete", "failed", "cancelled", "done")
 _ITEM_OF_EVENT: Final = {
     "response.output_text": "message",
     "response.refusal": "message",
@@ -153,7 +153,10 @@ class ResponsesAssembler:
         if step not in _LAST:
             return
         self.is_terminated = True
-        self._raw_finish = step
+        status = response.get("status")
+        # Relays end every answer with the same event; the response in it says how it really ended.
+        step = status if step in ("completed", "done") and status in _LAST else step
+        self._raw_finish = "completed" if step == "done" else step
         details = response.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None
         if step == "incomplete" and isinstance(reason, str):

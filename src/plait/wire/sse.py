@@ -1,9 +1,9 @@
 """An incremental parser of server-sent events that does not care where a read ends.
 
 Floor: 1. Owns: lines, fields and events of a `text/event-stream`; never: what the data means.
-Source: WHATWG HTML, 9.2 Server-sent events, with three liberties that real servers need: an event that the end of
-the stream leaves open still counts, a field called `error` is an event, a line that is a JSON document without a
-field is data, and a data line that is a whole JSON document ends its event when another one follows without an empty
+Source: WHATWG HTML, 9.2 Server-sent events, with liberties that real servers need: an event that the end of the stream
+leaves open still counts, a field called `error` is an event, a line that is a JSON document, or the end marker, without
+a field is data, and a data line that is a whole JSON document ends its event when another one follows without an empty
 line.
 """
 
@@ -143,7 +143,7 @@ class SseParser:
     def _take_line(self, line: bytes, events: list[Event]) -> None:
         field, _, value = line.partition(b":")
         if field not in _FIELDS:
-            if line.startswith(b"{") and _is_document(line):
+            if line == DONE or (line.startswith(b"{") and _is_document(line)):
                 self._take_data(line, events)  # a server that forgot the field, mostly when it reports an error
             return
         self.is_stream = True

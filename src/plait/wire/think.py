@@ -8,16 +8,29 @@ could still become one is held back until it is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from plait.wire.profile import ThinkMode
 
 Segment = tuple[Literal["content", "reasoning"], str]
 
-_NAMES: Final = ("think", "thinking", "thought")
-_OPEN: Final = {f"<{name}>": f"</{name}>" for name in _NAMES}
-_CLOSE: Final = tuple(_OPEN.values())
+_NAMES: Final = ("think", "thinking", "thought", "reasoning", "seed:think", "Think", "Thinking")
+_OPEN: Final[Mapping[str, Sequence[str]]] = {
+    **{f"<{name}>": (f"</{name}>",) for name in _NAMES},
+    "[THINK]": ("[/THINK]",),
+    "◁think▷": ("◁/think▷",),
+    "<|START_THINKING|>": ("<|END_THINKING|>",),
+    "<|begin_of_thought|>": ("<|end_of_thought|>",),
+    "<|channel|>analysis<|message|>": (
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+        "<|start|>assistant<|channel|>final<|message|>",
+        "<|channel|>final<|message|>",
+    ),
+}
+"""How models open a block, and the ways to close it."""
+_CLOSE: Final = tuple(close for closes in _OPEN.values() for close in closes)
+_FIRST: Final = frozenset(close[0] for close in _CLOSE)
 _BLANK: Final = " \t\r\n"
 _HELD_CHARS_MAX: Final = 1024
 """Blanks beyond this are passed on as they are: holding back more would cost time without end."""
@@ -88,9 +101,9 @@ class ThinkSplitter:
 
     def _take_start(self) -> bool:
         start = self._held.lstrip(_BLANK)
-        for tag, close in _OPEN.items():
+        for tag, closes in _OPEN.items():
             if start.startswith(tag):
-                self._held, self._close, self._state = start[len(tag) :], (close,), "thinking"
+                self._held, self._close, self._state = start[len(tag) :], closes, "thinking"
                 return True
         if any(tag.startswith(start) for tag in _OPEN) and len(self._held) <= _HELD_CHARS_MAX:
             return False
@@ -123,9 +136,7 @@ class ThinkSplitter:
 
 def _length_of_possible_tag(text: str, tags: Sequence[str]) -> int:
     """Return how much of the end of `text` could be the beginning of a tag."""
-    at = text.rfind("<", max(0, len(text) - max(map(len, tags))))
-    while at >= 0:
-        if any(tag.startswith(text[at:]) for tag in tags):
+    for at in range(max(0, len(text) - max(map(len, tags))), len(text)):
+        if text[at] in _FIRST and any(tag.startswith(text[at:]) for tag in tags):
             return len(text) - at
-        at = text.rfind("<", max(0, len(text) - max(map(len, tags))), at)
     return 0

@@ -16,7 +16,13 @@ _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 _OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
-_READ: Final = ("cache_read_input_tokens", "cache_read_tokens", "cached_tokens", "prompt_cache_hit_tokens")
+_READ: Final = (
+    "cache_read_input_tokens",
+    "cache_read_tokens",
+    "cached_tokens",
+    "prompt_cache_hit_tokens",
+    "num_cached_tokens",
+)
 _READ_DETAILS: Final = ("cached_tokens", "cache_read_tokens", "cache_read_input_tokens")
 _WRITE: Final = ("cache_creation_input_tokens", "cache_write_tokens")
 _WRITE_DETAILS: Final = (
@@ -40,7 +46,8 @@ def read_usage(value: object, *, excludes_cached: bool = False) -> Usage | None:
     details, output_details = _sub(value, _DETAILS), _sub(value, _OUTPUT_DETAILS)
     read = _first(details, _READ_DETAILS[:1]) if details else None
     read = _or(read, _or(_first(value, _READ), _first(details, _READ_DETAILS)))
-    write = _or(_or(_first(value, _WRITE), _first(details, _WRITE_DETAILS)), _sum(value.get("cache_creation")))
+    write = _or(_first(value, _WRITE), _first(details, _WRITE_DETAILS))
+    write = _or(_or(write, _sum(value.get("cache_creation"))), _sum(details.get("cache_creation")))
     usage = Usage(
         input=_first(value, _INPUT),
         output=_first(value, _OUTPUT),
@@ -51,7 +58,7 @@ def read_usage(value: object, *, excludes_cached: bool = False) -> Usage | None:
     )
     if usage == Usage.UNAVAILABLE:
         return None
-    return _with_whole_input(usage, excludes_cached)
+    return _with_whole_input(usage, excludes_cached, _first(value, ("total_tokens",)))
 
 
 def latest(old: Usage | None, new: Usage | None) -> Usage | None:
@@ -69,12 +76,14 @@ def latest(old: Usage | None, new: Usage | None) -> Usage | None:
     )
 
 
-def _with_whole_input(usage: Usage, excludes_cached: bool) -> Usage:
+def _with_whole_input(usage: Usage, excludes_cached: bool, total: int | None) -> Usage:
     cached = (usage.cache_read or 0) + (usage.cache_write or 0)
     if usage.input is None or not cached:
         return usage
-    # More cached than sent is impossible, so such an input count leaves the cached tokens out.
-    return replace(usage, input=usage.input + cached) if excludes_cached or cached > usage.input else usage
+    whole = usage.input + cached
+    # More cached than sent is impossible, so such an input count leaves the cached tokens out; the sum tells as well.
+    is_partial = excludes_cached or cached > usage.input or total == whole + (usage.output or 0)
+    return replace(usage, input=whole) if is_partial else usage
 
 
 def _sub(value: Mapping[str, object], names: tuple[str, ...]) -> Mapping[str, object]:

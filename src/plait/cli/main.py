@@ -34,6 +34,8 @@ def _version() -> int:
     """Print the version, and fail like any command when nobody can read it."""
     from plait._version import __version__
 
+    if sys.stdout is None:
+        return 1  # it was closed
     try:
         print(f"plait {__version__}", flush=True)
     except OSError:

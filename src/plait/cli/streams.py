@@ -5,6 +5,7 @@ Floor: 7. Owns: their state at the start and at the end of the process; never: w
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -19,8 +20,21 @@ def prepare() -> None:
             reconfigure(errors="backslashreplace")
 
 
+class Nowhere(io.TextIOWrapper):
+    """A stream in place of one that was closed: it takes everything, and remembers that something was said."""
+
+    was_told = False
+
+    def write(self, text: str) -> int:
+        """Take the text."""
+        self.was_told = self.was_told or text != ""
+        return super().write(text)
+
+
 def finish(code: int) -> int:
     """Write out what is buffered and return the exit code: `code`, or 1 when nobody could be told of a success."""
+    if isinstance(sys.stdout, Nowhere) and sys.stdout.was_told and code == 0:
+        code = 1
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -40,6 +54,6 @@ def _fill_gaps() -> None:
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, encoding="utf-8")
     if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+        sys.stdout = Nowhere(os.fdopen(1, "wb"), encoding="utf-8")
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8")

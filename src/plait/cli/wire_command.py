@@ -10,12 +10,28 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from plait.wire.classify import classify as classify_error
 from plait.wire.decode import decode_body, describe_answer, describe_failure, parse_cut
 from plait.wire.profile import ThinkMode, WireName, WireProfile
+
+
+class Number(click.IntRange):
+    """A whole number in a range; what is none is told shortened, however long it is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; anything else is a usage error."""
+        text = str(value)
+        if len(text) > _NUMBER_CHARS_MAX:
+            self.fail(f"{text[: _NUMBER_CHARS_MAX - 1] + '…'!r} has more digits than any such number.", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
+_NUMBER_CHARS_MAX: Final = 18
+TOKENS: Final = Number(0)
 
 
 @click.group(no_args_is_help=False)
@@ -44,10 +60,10 @@ def decode(file: str, wire_name: WireName, headers: Sequence[str], think: ThinkM
 
 @wire.command()
 @click.argument("file")
-@click.option("--status", type=click.IntRange(100, 999), required=True, help="HTTP status of the answer.")
+@click.option("--status", type=Number(100, 999), required=True, help="HTTP status of the answer.")
 @click.option("--header", "headers", multiple=True, metavar="'K: V'", help="A header of the answer.")
-@click.option("--prompt-tokens", type=click.IntRange(0), help="Size of the request in tokens, where it is known.")
-@click.option("--window", type=click.IntRange(0), help="Window of the model in tokens, where it is known.")
+@click.option("--prompt-tokens", type=TOKENS, help="Size of the request in tokens, where it is known.")
+@click.option("--window", type=TOKENS, help="Window of the model in tokens, where it is known.")
 def classify(file: str, status: int, headers: Sequence[str], prompt_tokens: int | None, window: int | None) -> None:
     """Say what went wrong in the answer in FILE (- is stdin), whether to try again, and what to do."""
     failure = classify_error(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, is_runnable
@@ -17,6 +19,9 @@ from plait.wire.codec import codec
 from plait.wire.decoder import Decoder
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
+
+_DIGITS_MAX: Final = 18
+_NUMBER: Final = re.compile(rf"[0-9]{{1,{_DIGITS_MAX}}}")
 
 
 def decoder_for(profile: WireProfile, options: DecodeOptions | None = None) -> Decoder:
@@ -68,17 +73,18 @@ def parse_cut(text: str, size_bytes: int) -> Sequence[int]:
         return ()
     if text == "bytes":
         return range(1, size_bytes)
-    kind, _, rest = text.partition(":")
-    if kind == "random" and rest:
-        dice = random.Random(rest)
+    kind, _, seed = text.partition(":")
+    if kind == "random" and _NUMBER.fullmatch(seed):
+        dice = random.Random(seed)
         return sorted(dice.randrange(size_bytes + 1) for _ in range(dice.randint(1, 1 + size_bytes // 20)))
-    try:
-        offsets = [int(number) for number in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{text!r} is no cut: use whole, bytes, random:SEED or offsets such as 10,20") from None
-    if any(offset < 0 for offset in offsets):
-        raise ValueError(f"{text!r} is no cut: an offset is at least 0")
-    return offsets
+    numbers = text.split(",")
+    if all(map(_NUMBER.fullmatch, numbers)):
+        return [int(number) for number in numbers]
+    shown = text if len(text) <= 40 else text[:39] + "…"
+    raise ValueError(
+        f"{shown!r} is no cut: use whole, bytes, random:SEED or offsets such as 10,20, "
+        f"where SEED and offsets are whole numbers of at most {_DIGITS_MAX} digits"
+    )
 
 
 def describe_answer(answer: Answer, *, with_replay: bool = False) -> dict[str, object]:

@@ -41,6 +41,16 @@ def test_what_an_encoding_lacks_is_spelt_out(encoding: str, expected: bytes) -> 
     assert (0, expected, b"") == (ran.returncode, ran.stdout, ran.stderr)
 
 
+@pytest.mark.parametrize(
+    "said, code, expected", [("print('x')", 0, 1), ("print('x')", 3, 3), ("pass", 0, 0), ("print('')", 0, 1)]
+)
+def test_a_success_that_nobody_can_be_told_of_is_none(said: str, code: int, expected: int) -> None:
+    """What is said to a closed stdout is lost, so the exit code says so; silence loses nothing."""
+    ran = run(f"{said}; sys.exit(streams.finish({code}))", ">&-")
+
+    assert (expected, b"") == (ran.returncode, ran.stderr)
+
+
 @pytest.mark.parametrize("code, expected", [(0, 1), (3, 3)])
 def test_a_success_that_could_not_be_told_is_none(code: int, expected: int) -> None:
     """When stdout takes nothing the exit code says so, and no traceback follows."""

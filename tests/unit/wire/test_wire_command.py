@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from plait.cli.wire_command import wire
-from tests.unit.wire.cases import CASES, printed_without_replay, stream_cases, wanted
+from tests.unit.wire.cases import CASES, Case, printed_without_replay, stream_cases, wanted
 
-SAMPLE = [
-    "qwen_bare_close_think",
-    "responses_reasoning_encrypted",
-    "anthropic_thinking_tool",
-    "litellm_thinking_blocks",
-]
+ALL_CASES = [case for name in ("chat", "responses", "anthropic") for case in stream_cases(name)]
+SAMPLE = [case for case in ALL_CASES if case.name in ("qwen_bare_close_think", "responses_reasoning_encrypted")]
+ERRORS = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
 
 
 def run(*args: str, stdin: bytes = b"") -> tuple[int, str]:
@@ -32,23 +31,54 @@ def printed(*args: str, stdin: bytes = b"") -> dict[str, Any]:
     return dict(json.loads(output))
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_decode_prints_the_case(name: str) -> None:
-    """A recorded body is printed as its case expects, with what has to be echoed."""
-    case = next(
-        case
-        for wire_name in ("chat", "responses", "anthropic")
-        for case in stream_cases(wire_name)
-        if case.name == name
-    )
-    path, profile = CASES / "sse" / f"{name}.sse", case.profile
-    got = printed("decode", str(path), "--wire", profile.wire, "--think", profile.think, "--cut", "random:5", "--echo")
+def arguments_of(case: Case, cut: str) -> list[str]:
+    """The command line that a case stands for, with the headers of its answer."""
+    headers = [f"{name}: {value}" for name, value in case.expected["http"]["headers"].items()]
+    options = ["--wire", case.profile.wire, "--think", case.profile.think, "--cut", cut, "--echo"]
+    return [str(CASES / "sse" / f"{case.name}.sse"), *options, *(f"--header={header}" for header in headers)]
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
+def test_decode_prints_every_case(case: Case) -> None:
+    """A recorded body is printed as its case expects, with what has to be echoed, wherever it is cut."""
+    named = ",".join(map(str, case.expected.get("chunk_splits", [1, 40])))
+    lines = {json.dumps(printed("decode", *arguments_of(case, cut))) for cut in ("whole", "bytes", "random:5", named)}
+    assert 1 == len(lines)
+    got = json.loads(lines.pop())
     assert wanted(case, got) == printed_without_replay(case, got)
-    assert {"content", "reasoning", "refusal", "tool_calls", "finish_reason", "raw_finish_reason", "usage"} | {
-        "empty",
-        "error",
-        "replay",
-    } == {*got, "replay"}
+    names = ["content", "reasoning", "refusal", "tool_calls", "finish_reason", "raw_finish_reason", "usage", "empty"]
+    assert [*names, "error"] == [name for name in got if name != "replay"]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
+def test_decode_in_a_process_of_its_own(case: Case) -> None:
+    """The installed program prints the same line."""
+    ran = subprocess.run(plait("decode", *arguments_of(case, "bytes")), capture_output=True, check=True, timeout=30)
+    assert printed("decode", *arguments_of(case, "whole")) == json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize(
+    "verb", [["decode", "--wire", "chat"], ["classify", "--status", "400"]], ids=["decode", "classify"]
+)
+def test_nobody_listens(verb: list[str]) -> None:
+    """A line that nobody can be told is no success."""
+    argv = ["sh", "-c", 'exec "$@" >&-', "sh", *plait(*verb, "-")]
+    ran = subprocess.run(argv, input=b"{}", capture_output=True, timeout=30, check=False)
+    assert (1, b"") == (ran.returncode, ran.stdout)
+
+
+def plait(*args: str) -> list[str]:
+    return [sys.executable, "-m", "plait", "wire", *args]
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: case["name"])
+def test_classify_prints_every_case(case: dict[str, Any]) -> None:
+    """A recorded error is printed with the class, and the wait, that its case expects."""
+    headers = [f"--header={name}: {value}" for name, value in case["headers"].items()]
+    got = printed("classify", "-", "--status", str(case["status"]), *headers, stdin=case["body"].encode())
+    expected = {name: value for name, value in case["expected"].items() if name != "hint"}
+    assert expected == {name: got[name] for name in expected}
+    assert ["class", "retryable", "wait_s", "tokens", "code", "message", "advice"] == list(got)
 
 
 def test_decode_reads_stdin_and_headers() -> None:
@@ -60,7 +90,7 @@ def test_decode_reads_stdin_and_headers() -> None:
     assert ("a", "replay" in got) == (got["content"], False)
 
 
-@pytest.mark.parametrize("cut", ["whole", "bytes", "random:x", "3", "1,2,1000", "0"])
+@pytest.mark.parametrize("cut", ["whole", "bytes", "random:7", "3", "1,2,1000", "0"])
 def test_cuts_do_not_change_what_is_printed(cut: str) -> None:
     """Every way to cut the body gives the same line."""
     body = b'data: {"choices":[{"delta":{"content":"\xc3\xa4"}}]}\n\n'
@@ -76,6 +106,13 @@ def test_cuts_do_not_change_what_is_printed(cut: str) -> None:
         ["decode", "-", "--wire", "fax"],
         ["decode", "-", "--wire", "chat", "--cut", "sometimes"],
         ["decode", "-", "--wire", "chat", "--cut", "-1"],
+        ["decode", "-", "--wire", "chat", "--cut", "random:x"],
+        ["decode", "-", "--wire", "chat", "--cut", "random:"],
+        ["decode", "-", "--wire", "chat", "--cut", "1,,2"],
+        ["decode", "-", "--wire", "chat", "--cut", ""],
+        ["decode", "-", "--wire", "chat", "--cut", "9" * 6_000],
+        ["classify", "-", "--status", "9" * 6_000],
+        ["classify", "-", "--status", "400", "--window", "9" * 6_000],
         ["decode", "-", "--wire", "chat", "--header", "nothing"],
         ["decode", "/nowhere/at/all", "--wire", "chat"],
         ["decode", "/", "--wire", "chat"],
@@ -89,6 +126,7 @@ def test_usage_errors(args: list[str]) -> None:
     code, output = run(*args)
     assert 2 == code
     assert "Error: " in output
+    assert len(output) < 400
 
 
 def test_classify_prints_what_to_do(tmp_path: Path) -> None:

@@ -23,8 +23,12 @@ _OPENING: Final = """\
 
 <!-- Written by tools/make_errors_page.py from the classes. -->
 
-Everything that plait reports is a `PlaitError`. `str(error)` is one sentence: what happened, and where.
-`error.hint` is what to do about it, `error.code` a stable word for programs, `error.to_dict()` all of it as JSON.
+What goes wrong with configuration, models, tools, files and sessions is a `PlaitError`. `str(error)` is one sentence:
+what happened, and where. `error.hint` is what to do about it, `error.code` a stable word for programs,
+`error.to_dict()` all of it as JSON.
+
+Arguments that no program should pass are what they are elsewhere in Python: a `TypeError` for an unknown keyword, a
+`ValueError` for a negative timeout, for two tools of one name, for a session's dict that lacks keys.
 
 Configuration and construction raise. Inside a turn the error is on the result (`status`, `error`), and
 `result.raise_for_status()` raises it. The command line prints sentence and advice, and ends with the exit code.

@@ -155,7 +155,7 @@ def _check_field(schema: Mapping[str, object], name: str, value: object) -> None
         if near and near[0] not in schema:
             raise invalid(schema, f"has an unknown field {name!r}", hint=f"did you mean {near[0]!r}?")
     elif value is not None and not fits(kind, value):
-        shown = "something else" if name in MAY_HOLD_SECRETS else json.dumps(value, default=repr)[:80]
+        shown = "an unfit value" if name in MAY_HOLD_SECRETS else json.dumps(value, default=repr)[:80]
         raise invalid(schema, f"has {shown} in the field {name!r}", hint=f"{name!r} is {WANTED[kind]}")
 
 

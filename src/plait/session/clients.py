@@ -23,6 +23,7 @@ from plait.models.key_sources import FromKeyring, opencode_source
 from plait.models.openai_client import Chat, OpenAI
 from plait.models.profiles import EndpointProfile, profile_of
 from plait.models.subprocess_client import SubprocessOpenAI
+from plait.models.support import with_support
 from plait.models.transport import Network, Timeouts
 from plait.session.spec_terms import COPILOT, check_spec, is_structured, key_source_of, program_of, streams_of
 
@@ -130,6 +131,7 @@ def _tell(on_wait: Waiting, delay: object, resume_at: object, *_words: object) -
 
 def _profile(schema: Mapping[str, Any], known: EndpointProfile) -> EndpointProfile:
     """Return what is known of an endpoint, with what the spec says otherwise."""
+    known = with_support(known, schema.get("provider_api_support"))
     streams = streams_of(schema)
     if schema.get("auth") == COPILOT:
         known = replace(known, auth_header="X-API-Key")

@@ -128,11 +128,11 @@ def test_a_program_that_takes_too_long(here: Path) -> None:
         ({"keyring_service": "s"}, "names half of a keyring entry"),
         ({"keyring_username": "u"}, "names half of a keyring entry"),
         ({"auth": "sk-ant-abcdefghijklmnopqrstuvwx"}, "has an unknown 'auth'"),
-        ({"key_env": "sk-ant-abcdefghijklmnopqrstuvwx"}, "something else in the field 'key_env'"),
-        ({"key_env": "AIzaSyABCDEFGHIJKLMNOPQRSTUVWXYZ0123456"}, "something else in the field 'key_env'"),
-        ({"extra_headers": {"X-Key": "sk-secret\n"}}, "something else in the field 'extra_headers'"),
-        ({"command_env": {"A=B": "sk-secret"}}, "something else in the field 'command_env'"),
-        ({"command": []}, "something else in the field 'command'"),
+        ({"key_env": "sk-ant-abcdefghijklmnopqrstuvwx"}, "an unfit value in the field 'key_env'"),
+        ({"key_env": "AIzaSyABCDEFGHIJKLMNOPQRSTUVWXYZ0123456"}, "an unfit value in the field 'key_env'"),
+        ({"extra_headers": {"X-Key": "sk-secret\n"}}, "an unfit value in the field 'extra_headers'"),
+        ({"command_env": {"A=B": "sk-secret"}}, "an unfit value in the field 'command_env'"),
+        ({"command": []}, "an unfit value in the field 'command'"),
     ],
 )
 def test_a_connection_that_contradicts_itself(fields: dict[str, object], problem: str) -> None:

@@ -48,7 +48,7 @@ class ChatModel:
         price: Price | None = None,
         on_pin: Callable[[str], None] | None = None,
     ) -> None:
-        profile = backend.endpoint.profile
+        profile = backend.endpoint.profile.for_model(name)
         images = profile.wire.images if supports_images is None else supports_images
         origin = f"{profile.wire.origin or backend.endpoint.host}:{name}"
         self._backend = backend

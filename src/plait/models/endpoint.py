@@ -71,6 +71,9 @@ def endpoint_of(address: str | None = None) -> Endpoint:
         path = path.removesuffix(known)
     if not path and not parts.path.strip("/"):
         path = urlsplit(profile.base_url).path.rstrip("/") or profile.base_path
+    if "/deployments/" in path:
+        # Azure's dated API has one wire, and a deployment's name says nothing of its model.
+        profile = replace(profile, models=())
     return Endpoint(f"{parts.scheme}://{parts.netloc}{path}", parts.query, profile)
 
 

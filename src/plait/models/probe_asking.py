@@ -62,9 +62,10 @@ class Heard:
 
     reply: Reply | None
     failure: ProviderFailed | None
-    content_type: str
     body: bytes
-    """The first 64 KiB of the answer."""
+    """The first 64 KiB of the last answer."""
+    sent: bytes
+    """The last request's body: a channel may leave out what an endpoint refuses, and ask again."""
 
     @property
     def is_event_stream(self) -> bool:
@@ -143,38 +144,35 @@ class Asker:
         history = [*question.messages]
         reply: Reply | None = None
         failure: ProviderFailed | None = None
-        self._witness.forget()
-        self.requests += 1
+        witness, before = self._witness, self._witness.posts
         try:
             reply = channel.think(Think(View(0, history, len(history))), None, self._cancel)
         except ProviderFailed as failed:
             failure = failed
+        self.requests += witness.posts - before
         usage = reply.usage if reply is not None else failure.usage if failure is not None else None
         if usage is not None and usage != Usage.UNAVAILABLE:
             self.usage = usage if self.usage == Usage.UNAVAILABLE else self.usage + usage
-        return Heard(reply, failure, self._witness.content_type, bytes(self._witness.body))
+        return Heard(reply, failure, bytes(witness.body), witness.sent)
 
 
 class Witness:
-    """A transport that remembers how the last answer to a POST looked."""
+    """A transport that remembers the last POST and how its answer looked."""
 
     def __init__(self, inner: SyncTransport) -> None:
-        self.content_type = ""
+        self.posts = 0
+        """How many there were."""
+        self.sent = b""
         self.body = bytearray()
         self._inner = inner
 
-    def forget(self) -> None:
-        """Begin anew."""
-        self.content_type = ""
-        self.body = bytearray()
-
     def open(self, request: HttpRequest, limits: Timeouts, cancel: Cancel | None = None) -> Stream:
         """Send a request; see `plait.models.transport.Transport`."""
-        stream = self._inner.open(request, limits, cancel)
         if request.method != "POST":
-            return stream
-        self.content_type = stream.headers.get("content-type", "")
-        return _Watched(stream, self.body)
+            return self._inner.open(request, limits, cancel)
+        self.posts += 1
+        self.sent, self.body = b"".join(request.parts), bytearray()
+        return _Watched(self._inner.open(request, limits, cancel), self.body)
 
     def close(self) -> None:
         """Close the connections."""

@@ -149,7 +149,7 @@ class _Interview:
     def _first_answer(self, wire: WireName | None) -> Heard:
         """Return the first answer on any wire; what the likeliest wire said counts where there is none."""
         asker = self._asker
-        known = asker.profile
+        known = asker.profile.for_model(asker.model)
         likely = known.wire.wire
         wires: Sequence[WireName] = [wire] if wire else [likely, *(other for other in _WIRES if other != likely)]
         failures: list[ProviderFailed] = []
@@ -180,25 +180,17 @@ class _Interview:
             asker.learn(replace(profile, wire=replace(profile.wire, max_tokens_field="max_completion_tokens")))
             return asker.ask(answer_question())
         if failure.kind == "auth" and failure.status and not profile.hosts and profile.wire.wire == "anthropic":
-            other = "Authorization" if profile.auth_header == ANTHROPIC_KEY_HEADER else ANTHROPIC_KEY_HEADER
-            asker.learn(replace(profile, auth_header=other))
+            asker.learn(replace(profile, auth_header=ANTHROPIC_KEY_HEADER))
             second = asker.ask(answer_question())
             return second if second.failure is None else heard
         return heard
 
     def _stream(self) -> None:
         heard = self._ask_streamed()
-        if heard.failure is not None and heard.failure.kind in _REFUSED and self._asker.profile.wire.stream_usage:
-            # Some servers know streams and refuse the option that asks for their usage.
-            with_option = self._asker.profile
-            self._asker.learn(replace(with_option, wire=replace(with_option.wire, stream_usage=False)))
-            heard = self._ask_streamed()
-            if heard.failure is not None:
-                self._asker.learn(with_option)
         if heard.failure is not None:
             self._note_failure("streaming", heard)
             self._note("stream_usage", "unknown", "no answer was streamed")
-            self._asker.learn(replace(self._asker.profile, streams=self._findings[-2].verdict != "no"))
+            self._asker.learn(replace(self._asker.profile, streams=self._verdict("streaming") != "no"))
             return
         assert heard.reply is not None
         self._streams = heard.is_event_stream
@@ -215,7 +207,24 @@ class _Interview:
             self._note("stream_usage", "no", "the stream names no token counts")
 
     def _ask_streamed(self) -> Heard:
-        return self._ask(replace(stream_question(), streams=True))
+        """Ask for a stream; once more without the option that asks for its usage, which some servers refuse."""
+        known = self._asker.profile
+        heard = self._ask(stream_question())
+        wants_usage = known.wire.wire == "chat" and known.wire.stream_usage
+        if not wants_usage:
+            return heard
+        without = replace(known, wire=replace(known.wire, stream_usage=False))
+        if heard.failure is None:
+            if b'"stream_options"' not in heard.sent:
+                self._asker.learn(without)
+            return heard
+        if not _is_refused(heard):
+            return heard
+        self._asker.learn(without)
+        heard = self._ask(stream_question())
+        if heard.failure is not None:
+            self._asker.learn(known)
+        return heard
 
     def _tools(self) -> None:
         forced = self._ask(replace(call_question(is_forced=True), streams=self._streams))

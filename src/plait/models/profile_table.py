@@ -2,8 +2,9 @@
 
 Floor: 2. Owns: data, looked up by `plait.models.profiles`; never: code.
 
-From general knowledge of these providers, not from a check of each one's documentation: an option of the spec or the
-command line wins over every row.
+From these providers' documentation, the reports of their users and general knowledge, as of November 2026; nothing here
+was tried with a key. An option of the spec or the command line wins over every row, and `plait probe` finds out what is
+true of an endpoint now.
 """
 
 from __future__ import annotations
@@ -11,11 +12,31 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from plait.models.profiles import EndpointProfile
+from plait.models.profiles import ANTHROPIC_KEY_HEADER, ANTHROPIC_VERSION, EndpointProfile, ModelTraits
 from plait.wire.profile import WireProfile
 
 _GEMINI_UNSIGNED: Final = MappingProxyType({"google": {"thought_signature": "skip_thought_signature_validator"}})
 """What Gemini takes beside a call that another model made."""
+
+_RESPONSES: Final = MappingProxyType({"wire": "responses", "reasoning_echo": "always", "temperature": False})
+"""How OpenAI's later models are asked: with tools in a chat completion they refuse to think, the latest to answer."""
+_OPENAI_MODELS: Final = (
+    ModelTraits(("gpt-4.1",), 1_047_576),
+    ModelTraits(("o3", "o4-mini"), 200_000),
+    ModelTraits(("gpt-5",), 272_000),
+    ModelTraits(("gpt-5-pro", "gpt-5.2-pro", "gpt-5.3-codex", "gpt-5.4-mini", "gpt-5.4-nano"), 272_000, _RESPONSES),
+    ModelTraits(("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"), 922_000, _RESPONSES),
+)
+_SEES: Final = MappingProxyType({"images": True})
+_THINKS: Final = MappingProxyType({"thinking": "always"})
+_BUDGET: Final = MappingProxyType({"thinking": "budget", "temperature": True})
+_CLAUDE_MODELS: Final = (
+    ModelTraits(("claude-3", "claude-sonnet-4", "claude-opus-4", "claude-haiku-4"), 200_000, _BUDGET),
+    ModelTraits(("claude-sonnet-4-6", "claude-opus-4-6"), 1_000_000, MappingProxyType({"temperature": True})),
+    ModelTraits(("claude-opus-4-7", "claude-opus-4-8"), 1_000_000),
+    ModelTraits(("claude-sonnet-5", "claude-opus-5", "claude-haiku-5"), 1_000_000),
+    ModelTraits(("claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5", "claude-mythos-5"), 1_000_000, _THINKS),
+)
 
 PROFILES: Final[tuple[EndpointProfile, ...]] = (
     EndpointProfile(
@@ -27,27 +48,34 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
             origin="openai", structured_output="always", max_tokens_field="max_completion_tokens", custom_tools=True
         ),
         context_window=128_000,
-        default_model="gpt-5-mini",
+        default_model="gpt-6.1-terra",
         takes_effort=True,
         takes_cache_key=True,
         reports_cache=True,
         min_cacheable_tokens=1_024,
+        models=_OPENAI_MODELS,
     ),
     EndpointProfile(
         name="anthropic",
         hosts=("api.anthropic.com",),
         base_url="https://api.anthropic.com/v1",
         key_env=("ANTHROPIC_API_KEY",),
-        auth_header="x-api-key",
+        auth_header=ANTHROPIC_KEY_HEADER,
         wire=WireProfile(
-            wire="anthropic", origin="anthropic", reasoning_echo="always", image_bytes_max=5 * 1024 * 1024
+            wire="anthropic",
+            origin="anthropic",
+            reasoning_echo="always",
+            image_bytes_max=5 * 1024 * 1024,
+            thinking="adaptive",
+            temperature=False,
         ),
-        headers=MappingProxyType({"anthropic-version": "2023-06-01"}),
+        headers=MappingProxyType({"anthropic-version": ANTHROPIC_VERSION}),
         context_window=200_000,
-        default_model="claude-sonnet-4-5",
+        default_model="claude-sonnet-5-5",
         takes_effort=True,
         reports_cache=True,
         min_cacheable_tokens=1_024,
+        models=_CLAUDE_MODELS,
     ),
     EndpointProfile(
         name="openrouter",
@@ -58,7 +86,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         headers=MappingProxyType({"X-Title": "plait"}),
         body=MappingProxyType({"usage": {"include": True}}),
         context_window=128_000,
-        default_model="openai/gpt-5-mini",
+        default_model="~openai/gpt-terra-latest",
         reports_cache=True,
         pins_provider=True,
         lists_prices=True,
@@ -69,10 +97,12 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         base_url="https://api.deepseek.com/v1",
         key_env=("DEEPSEEK_API_KEY",),
         wire=WireProfile(origin="deepseek", reasoning_echo="always", images=False),
-        context_window=64_000,
-        default_model="deepseek-chat",
+        context_window=1_000_000,
+        default_model="deepseek-flash",
+        takes_effort=True,
         reports_cache=True,
         min_cacheable_tokens=64,
+        models=(ModelTraits(("deepseek-flash",), wire=_SEES),),
     ),
     EndpointProfile(
         name="gemini",
@@ -88,7 +118,8 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
             ),
         ),
         context_window=1_000_000,
-        default_model="gemini-2.5-flash",
+        takes_effort=True,
+        default_model="gemini-3.8-flash",
     ),
     EndpointProfile(
         name="azure",
@@ -101,6 +132,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         takes_effort=True,
         reports_cache=True,
         min_cacheable_tokens=1_024,
+        models=_OPENAI_MODELS,
     ),
     EndpointProfile(
         name="mistral",
@@ -110,6 +142,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         wire=WireProfile(origin="mistral", structured_output="without_tools", call_ids="nine", stream_usage=False),
         context_window=128_000,
         default_model="devstral-medium-latest",
+        models=(ModelTraits(("devstral", "mistral-medium", "mistral-large", "magistral"), 256_000),),
     ),
     EndpointProfile(
         name="xai",
@@ -118,8 +151,12 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         key_env=("XAI_API_KEY",),
         wire=WireProfile(origin="xai", structured_output="without_tools"),
         context_window=128_000,
-        default_model="grok-code-fast-1",
+        default_model="grok-4.7",
         reports_cache=True,
+        models=(
+            ModelTraits(("grok-4.5", "grok-4.6", "grok-4.7"), 500_000),
+            ModelTraits(("grok-4.2", "grok-4.3"), 1_000_000),
+        ),
     ),
     EndpointProfile(
         name="groq",
@@ -136,8 +173,9 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         key_env=("MOONSHOT_API_KEY", "KIMI_API_KEY"),
         wire=WireProfile(origin="moonshot", reasoning_echo="always"),
         context_window=128_000,
-        default_model="kimi-k2-0905-preview",
+        default_model="kimi-k2.7-code",
         reports_cache=True,
+        models=(ModelTraits(("kimi-k2",), 262_144), ModelTraits(("kimi-k3",), 1_048_576)),
     ),
     EndpointProfile(
         name="zai",
@@ -146,7 +184,8 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         key_env=("ZAI_API_KEY", "ZHIPUAI_API_KEY"),
         wire=WireProfile(origin="zai", reasoning_echo="always"),
         context_window=128_000,
-        default_model="glm-4.6",
+        default_model="glm-5.3",
+        models=(ModelTraits(("glm-4.6", "glm-4.7", "glm-5"), 200_000), ModelTraits(("glm-5.2", "glm-5.3"), 1_000_000)),
     ),
     EndpointProfile(
         name="dashscope",
@@ -156,6 +195,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         wire=WireProfile(origin="dashscope"),
         context_window=128_000,
         default_model="qwen3-coder-plus",
+        models=(ModelTraits(("qwen3-coder-plus", "qwen3-coder-flash", "qwen3.7", "qwen3.8"), 990_000),),
     ),
     EndpointProfile(
         name="minimax",
@@ -163,7 +203,9 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         base_url="https://api.minimax.io/v1",
         key_env=("MINIMAX_API_KEY",),
         wire=WireProfile(origin="minimax", think="inline", reasoning_echo="always"),
-        context_window=128_000,
+        context_window=200_000,
+        default_model="MiniMax-M3",
+        models=(ModelTraits(("MiniMax-M2.1", "MiniMax-M2.5", "MiniMax-M3"), 1_000_000),),
     ),
     EndpointProfile(
         name="together",

@@ -9,14 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, cast
 
 from plait.models.routes import is_private
 from plait.wire.profile import WireName, WireProfile
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
-"""The one version of the Anthropic API; every request on that wire names it."""
+"""Every request on the anthropic wire names a version of its API. This one is kept as it is, and known to every server
+that imitates it; the one after it (2026-10-21) takes no temperature, and changes nothing else that plait sends."""
 ANTHROPIC_KEY_HEADER: Final = "x-api-key"
+"""Where Anthropic's own API, and servers that imitate its older clients, want the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraits:
+    """What some models of an endpoint do otherwise than its profile says."""
+
+    names: tuple[str, ...]
+    """How the names of these models begin."""
+    context_window: int | None = None
+    """Tokens."""
+    wire: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the wire profile, by name."""
+
+    def match(self, model: str) -> int:
+        """Return how many characters of a model's name it knows."""
+        return max((len(start) for start in self.names if model.startswith(start)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,16 @@ class EndpointProfile:
     """Whether the endpoint routes to several providers, and requests can stay with the first that answered."""
     lists_prices: bool = False
     """Whether its list of models says what each costs."""
+    models: tuple[ModelTraits, ...] = ()
+    """What is known of models by name; of several that fit, the longest beginning counts."""
+
+    def for_model(self, model: str) -> EndpointProfile:
+        """Return the profile with what is known of one model in it."""
+        traits = max(self.models, key=lambda known: known.match(model), default=None)
+        if traits is None or not traits.match(model):
+            return self
+        spoken = replace(self.wire, **cast("dict[str, Any]", dict(traits.wire)))
+        return replace(self, wire=spoken, context_window=traits.context_window or self.context_window, models=())
 
 
 def profile_of(host: str) -> EndpointProfile:
@@ -82,19 +110,19 @@ def profile_named(name: str) -> EndpointProfile | None:
 def with_wire(profile: EndpointProfile, wire: WireName) -> EndpointProfile:
     """Return the profile of the same endpoint for a wire that it also speaks.
 
-    On the anthropic wire requests name the API's version, thoughts go back with their signatures, and a host of which
-    nothing is known is given the key as Anthropic's own is.
+    On the anthropic wire requests name the API's version, and thoughts go back with their signatures. The key stays in
+    the endpoint's own header: Anthropic's clients of today send it in the usual one.
     """
     spoken = replace(profile.wire, wire=wire)
-    if wire == profile.wire.wire or wire != "anthropic":
-        return replace(profile, wire=spoken)
-    is_known = bool(profile.hosts)
-    return replace(
-        profile,
-        wire=replace(spoken, reasoning_echo="always"),
-        auth_header=profile.auth_header if is_known else ANTHROPIC_KEY_HEADER,
-        headers={"anthropic-version": ANTHROPIC_VERSION, **profile.headers},
+    # Whoever names a wire means it for every model.
+    models = tuple(
+        replace(traits, wire={name: value for name, value in traits.wire.items() if name != "wire"})
+        for traits in profile.models
     )
+    if wire == profile.wire.wire or wire != "anthropic":
+        return replace(profile, wire=spoken, models=models)
+    headers = {"anthropic-version": ANTHROPIC_VERSION, **profile.headers}
+    return replace(profile, wire=replace(spoken, reasoning_echo="always"), headers=headers, models=models)
 
 
 def _matches(host: str, pattern: str) -> bool:

@@ -88,19 +88,20 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     """
     limit = OUTPUT_TOKENS if params.max_output_tokens is None else params.max_output_tokens
     members: dict[str, object] = {"max_tokens": limit}
-    budget = thinking_budget(params.reasoning, limit)
-    temperature = params.temperature
-    if budget is not None:
-        members["thinking"] = {"type": "enabled", "budget_tokens": budget}
-        temperature = 1.0  # the only one that goes with thinking
-    if temperature is not None and profile.temperature:
-        members["temperature"] = temperature
-    choice = _tool_choice(params, profile, thinks=budget is not None)
+    thinking = _thinking(params.reasoning, limit, profile)
+    if thinking is not None:
+        members["thinking"] = thinking
+    elif params.temperature is not None and profile.temperature:  # with thinking none but the usual one is taken
+        members["temperature"] = params.temperature
+    choice = _tool_choice(params, profile, thinks=thinking is not None or profile.thinking == "always")
     if choice and has_tools:
         members["tool_choice"] = choice
     if params.response_schema is not None:
         schema = without_keywords(params.response_schema, profile.schema_keywords_refused)
         members["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    if params.reasoning is not None and profile.thinking != "budget":
+        config = members.get("output_config")
+        members["output_config"] = {**(config if isinstance(config, dict) else {}), "effort": params.reasoning}
     if params.stream:
         members["stream"] = True
     return tail_of(members, params.extra, _HEAD)
@@ -117,6 +118,13 @@ def thinking_budget(effort: Effort | None, max_output_tokens: int) -> int | None
     if effort is None or room < _THINKING_TOKENS_MIN:
         return None
     return min(_THINKING_TOKENS[effort], room)
+
+
+def _thinking(effort: Effort | None, max_output_tokens: int, profile: WireProfile) -> Mapping[str, object] | None:
+    if profile.thinking != "budget":
+        return None if effort is None else {"type": "adaptive"}
+    budget = thinking_budget(effort, max_output_tokens)
+    return None if budget is None else {"type": "enabled", "budget_tokens": budget}
 
 
 def tool_dict(tool: ToolEntry, profile: WireProfile) -> Mapping[str, object]:

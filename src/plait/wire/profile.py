@@ -53,6 +53,9 @@ class WireProfile:
     """Whether the endpoint holds answers to a JSON Schema: always, only in requests that declare no tools, never."""
     think: ThinkMode = "off"
     """Whether a think block at the start of the text is reasoning, and whether the template already opened it."""
+    thinking: Literal["budget", "adaptive", "always"] = "budget"
+    """How a wish to think is sent (anthropic): so many tokens, or an effort and the model decides; `always` where it
+    thinks in any case, and so takes no order to call a tool."""
     call_ids: Alphabet = "any"
     """Ids that the endpoint takes: any, letters digits `_-` up to 64, or nine letters and digits."""
     call_extra: Mapping[str, object] | None = None

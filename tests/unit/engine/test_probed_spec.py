@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -60,7 +61,8 @@ def test_what_was_found_decides_the_fields() -> None:
 def test_a_header_that_was_learnt_is_kept() -> None:
     """The header of the key stands in the spec where it is not the one that the endpoint's profile names."""
     at = endpoint_of("https://llm.example/v1")
-    learnt = Dossier(endpoint=at.base, model="m", profile=with_wire(at.profile, "anthropic"), findings=())
+    profile = replace(with_wire(at.profile, "anthropic"), auth_header="x-api-key")
+    learnt = Dossier(endpoint=at.base, model="m", profile=profile, findings=())
 
     spec = specification_of(learnt)
 

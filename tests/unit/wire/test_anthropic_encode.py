@@ -161,10 +161,34 @@ def test_request_holds_at_most_four_markers(history: list[Message]) -> None:
     [("high", 8000, 6976), ("high", 1500, None), (None, 8000, None), ("low", 8000, 1024), ("medium", 8000, 4096)],
 )
 def test_thinking_budget(effort: Effort | None, limit: int, expected: int | None) -> None:
-    """The budget leaves room for an answer, or there is no thinking; with it the temperature is 1."""
+    """The budget leaves room for an answer, or there is no thinking; with it no temperature is sent."""
     assert expected == thinking_budget(effort, limit)
     members = tail_members(RequestParams(reasoning=effort, max_output_tokens=limit, temperature=0.2))
-    assert (1.0 if expected else 0.2) == members["temperature"]
+    assert (None if expected else 0.2) == members.get("temperature")
+
+
+def test_a_model_that_decides_itself_how_much_it_thinks() -> None:
+    """Where thinking is adaptive an effort is sent and no budget, beside a schema, and never a temperature."""
+    adaptive = replace(PROFILE, thinking="adaptive")
+    params = RequestParams(reasoning="low", temperature=0.2, response_schema={"type": "object"}, tool_choice="required")
+    members = tail_members(params, adaptive)
+
+    assert {"type": "adaptive"} == members["thinking"]
+    assert ("low", {"type": "object"}) == (
+        members["output_config"]["effort"],
+        members["output_config"]["format"]["schema"],
+    )
+    assert [] == [name for name in ("temperature", "tool_choice") if name in members]
+    assert [] == [name for name in ("thinking", "output_config") if name in tail_members(RequestParams(), adaptive)]
+
+
+def test_a_model_that_always_thinks_takes_no_order() -> None:
+    """Where thinking cannot be switched off a forced call is left to the model, and nothing else changes."""
+    always = replace(PROFILE, thinking="always")
+
+    for choice, expected in (("required", None), ("f", None), ("auto", {"type": "auto"})):
+        assert expected == tail_members(RequestParams(tool_choice=choice), always).get("tool_choice")
+    assert {"type": "adaptive"} == tail_members(RequestParams(reasoning="high"), always)["thinking"]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ class HttpRequest:
     """Without the query."""
     headers: Mapping[str, str]
     body: bytes
+    query: str = ""
+    """Without the question mark."""
 
     @property
     def keeps_alive(self) -> bool:
@@ -57,7 +59,8 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if headers.get("expect", "").lower() == "100-continue":
         writer.write(_CONTINUE)
-    return HttpRequest(method, target.partition("?")[0], headers, await _body(reader, headers))
+    path, _, query = target.partition("?")
+    return HttpRequest(method, path, headers, await _body(reader, headers), query)
 
 
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:

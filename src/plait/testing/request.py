@@ -27,6 +27,8 @@ class Request:
     body: bytes
     connection: int
     """Which connection it came on; equal numbers mean that the connection was kept."""
+    query: str = ""
+    """What followed the question mark of its URL."""
 
     @cached_property
     def json(self) -> dict[str, Any]:

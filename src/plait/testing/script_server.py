@@ -255,7 +255,13 @@ class ScriptServer:
     def _record(self, incoming: HttpRequest, connection: int) -> Request:
         with self._changed:
             request = Request(
-                len(self._requests) + 1, incoming.method, incoming.path, incoming.headers, incoming.body, connection
+                len(self._requests) + 1,
+                incoming.method,
+                incoming.path,
+                incoming.headers,
+                incoming.body,
+                connection,
+                incoming.query,
             )
             self._requests.append(request)
             self._changed.notify_all()

@@ -1,0 +1,1 @@
+"""Requests of the vendors' own clients, beside plait's."""

@@ -49,6 +49,8 @@ _LOOPS_OWN: Final = frozenset(
     {"completed", "max_steps", "loop_guard", "truncated", "content_filter", "approval_required", "waiting"}
 )
 """Reasons for which the loop itself ends a turn."""
+_AFTER_FAILURES: Final = frozenset({"compaction", "media"})
+"""Replacements that the loop makes of itself, when a request did not fit."""
 _CUT_OFF: Final = "\n[interrupted]"
 
 
@@ -103,7 +105,7 @@ class Recorded:
             if span is None or (span.start, span.end) != (fact.start, fact.end):
                 return NOTHING  # made after a request that did not fit
             plan, ahead = Plan(compact=Compact()), 1
-        if isinstance(fact := self.peek(ahead), Reset) and fact.why != "compaction":
+        if isinstance(fact := self.peek(ahead), Reset) and fact.why not in _AFTER_FAILURES:
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1
         injected = self.inputs(ahead)
@@ -123,6 +125,8 @@ class Recorded:
                 return failed
             case Reset(why="compaction"):
                 return _failed("context_overflow")
+            case Reset(why="media"):
+                return _failed("request_too_large")
             case MessageAdded() if fact.message.marked("interrupted"):
                 halt = self.halt(1)
                 if halt is None:

@@ -7,32 +7,43 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import RetryScheduled
-from plait.core.messages import Message, ToolCall
+from plait.core.messages import Message, ToolCall, user
 from plait.kernel.compact import compact
 from plait.kernel.effects import Effect, Interrupted, Think, Wait
+from plait.kernel.media import drop_media
 from plait.kernel.rules import Rules
 from plait.kernel.state import State, record
+
+_UNREADABLE_CALL: Final = (
+    "That tool call could not be read and was not run. "
+    "Send it again as one call with JSON arguments, or answer in words."
+)
 
 
 def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
     """Get one whole answer: wait and try again, or make room and try again, as far as the rules go."""
+    extra: tuple[Message, ...] = ()
     while True:
         if state.retry is not None:
             yield Wait(max(0, state.retry.delay_ms - state.waited_ms) / 1000)
         try:
-            reply: Reply = yield Think(state.view(), "step", state.attempts + 1)
-            return reply
+            reply: Reply = yield Think(state.view(extra), "step", state.attempts + 1)
+            # What was said besides the history is in no log, so that the request could not be proved again.
+            return replace(reply, sent="") if extra else reply
         except ProviderFailed as failure:
             yield from _recover(state, rules, failure)
+            extra = () if extra else _told_again(failure)
 
 
 def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, None]:
     is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
     if is_overflow and (yield from compact(state, rules.shrinking, "overflow")):
+        return
+    if failure.kind == "request_too_large" and (yield from drop_media(state)):
         return
     attempt = state.attempts + 1
     delay_s = rules.retry.delay_s(failure, attempt)
@@ -41,6 +52,13 @@ def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[E
         raise Interrupted("error") from failure
     scheduled = RetryScheduled(attempt, round(delay_s * 1000), failure.kind, failure.message, failure.usage)
     yield from record(state, scheduled)
+
+
+def _told_again(failure: ProviderFailed) -> tuple[Message, ...]:
+    """What the next request says besides the history: the call that the model's own server could not read."""
+    if failure.code != "tool_use_failed" or failure.partial is None or not failure.partial.content:
+        return ()
+    return failure.partial, user(_UNREADABLE_CALL, mark="guard")
 
 
 def with_own_ids(message: Message, taken: set[str]) -> Message:

@@ -148,7 +148,7 @@ class ChatChannel:
                 reply = attempt.settled(failed)
                 if reply is not None:
                     return reply
-                if attempt.another_key(failed):
+                if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
                 if failed.kind == "model_not_found":
                     self._suggest(failed)
@@ -199,7 +199,7 @@ class AsyncChatChannel:
                 reply = attempt.settled(failed)
                 if reply is not None:
                     return reply
-                if attempt.another_key(failed):
+                if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
                 if failed.kind == "model_not_found":
                     await self._suggest(failed)

@@ -17,6 +17,7 @@ from plait.core.exchange import ProviderFailed, Reply
 from plait.core.usage import Usage
 from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
+from plait.models.adjusting import Adjusting, refused_generation
 from plait.models.backend import Backend
 from plait.models.trail import Head, Trail
 from plait.models.transport import HttpRequest
@@ -59,7 +60,8 @@ class Line:
         """Where the endpoint routes to several providers: the one that answered first, and answers from then on."""
         self._target = target
         self._setup = setup
-        self._wire = _with_options(target.wire, setup)
+        self._adjusting = Adjusting(backend.left_out)
+        self._wire = self._adjusting.wire(_with_options(target.wire, setup))
         self._codec: Codec = codec(self._wire.wire)
         self._prefix = Prefix(
             self._codec.head(target.name, setup.tools, setup.system, self._wire),
@@ -88,13 +90,36 @@ class Line:
         key = self.backend.key()
         self.trail.note(self._prefix.extend(ask.view))
         self._note_ids(ask)
-        marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
-        sent = self._prefix.request(self._tail, marks, ask.view.extra)
+        if self._adjusting.output_max is not None and self._adjusting.epoch != ask.view.epoch:
+            self._adjusting.output_max = None
+            self._tail = self._make_tail()
+        sent = self._request(ask)
         if ask.purpose == "step":
             self.sent = sent
             self.trail.depart()
         request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
-        return Attempt(self, request, key, emit, sent)
+        attempt = Attempt(self, request, key, emit, sent)
+        attempt.ask = ask
+        return attempt
+
+    def adjusted(self, failed: ProviderFailed, ask: Think) -> Sent | None:
+        """Return the request without what was refused, None where that is not known or not ours to leave out."""
+        if not self._adjusting.learn(failed, ask.view.epoch):
+            return None
+        self._wire = self._adjusting.wire(self._wire)
+        self._tail = self._make_tail()
+        sent = self._request(ask)
+        if ask.purpose == "step":
+            self.sent = sent
+        return sent
+
+    def digest_of(self, sent: Sent) -> str:
+        """Return by what a request is known, nothing for one that the log alone could not make again."""
+        return sent.fingerprint if self._adjusting.is_plain else ""
+
+    def _request(self, ask: Think) -> Sent:
+        marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
+        return self._prefix.request(self._tail, marks, ask.view.extra)
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
@@ -138,12 +163,12 @@ class Line:
         options, profile = self._setup.options, self.backend.endpoint.profile
         params = RequestParams(
             stream=self._target.streams,
-            max_output_tokens=options.max_output_tokens,
+            max_output_tokens=self._adjusting.output_tokens(options.max_output_tokens),
             temperature=options.temperature,
             tool_choice=options.tool_choice,
             reasoning=options.reasoning if profile.takes_effort else None,
             response_schema=options.response_schema,
-            cache_key=options.cache_key if profile.takes_cache_key else None,
+            cache_key=options.cache_key if self._adjusting.takes("prompt_cache_key") and profile.takes_cache_key else None,
             extra=self._extra(),
         )
         return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))
@@ -162,16 +187,20 @@ class Attempt:
 
     def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: Sent) -> None:
         self.request = request
+        self.ask: Think | None = None
+        """What it was made for."""
         self._sent = sent
         self._line = line
         self._key = key
         self._tried = [key]
         self._emit = emit
         self._was_heard = False
+        self._last = b""
         self._decoder = line.new_decoder()
 
     def feed(self, data: bytes) -> bool:
         """Take bytes of the answer; say whether it is over."""
+        self._last = data
         pieces = self._decoder.feed(data)
         if pieces and self._emit is not None:
             self._was_heard = True
@@ -194,7 +223,7 @@ class Attempt:
         self._line.learn(reply)
         if self._sent is self._line.sent:
             self._line.trail.answered(self._sent)
-        return replace(reply, sent=self._sent.fingerprint, usage=self._line.counted(reply.usage))
+        return replace(reply, sent=self._line.digest_of(self._sent), usage=self._line.counted(reply.usage))
 
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
@@ -213,6 +242,7 @@ class Attempt:
                 failure.partial, failure.usage = self._decoder.finish().message, answer.usage
             except ProviderFailed as cut:
                 failure.partial, failure.usage = cut.partial, cut.usage
+            failure.partial = refused_generation(self._last) or failure.partial
         return failure
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFailed:
@@ -222,7 +252,9 @@ class Attempt:
         from plait.wire.classify import classify  # the tables of what providers say are read when one says it
 
         failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
-        return self._told(failure.to_exception(status=status, phase="headers"))
+        failed = self._told(failure.to_exception(status=status, phase="headers"))
+        failed.partial = refused_generation(body)
+        return failed
 
     def another_key(self, failed: ProviderFailed) -> bool:
         """Make the request again with the next key, where the failure was about this one and there is another."""
@@ -240,6 +272,16 @@ class Attempt:
         self._key = change.key
         self._tried.append(change.key)
         self.request = replace(self.request, headers=backend.headers(change.key))
+        self._decoder = self._line.new_decoder()
+        return True
+
+    def adjusted(self, failed: ProviderFailed) -> bool:
+        """Make the request again without what the endpoint refused, where an answer can do without it."""
+        sent = None if self._was_heard or self.ask is None else self._line.adjusted(failed, self.ask)
+        if sent is None:
+            return False
+        self._sent = sent
+        self.request = replace(self.request, parts=sent.parts)
         self._decoder = self._line.new_decoder()
         return True
 

@@ -47,6 +47,7 @@ _PASSED: Final = re.compile(
 )
 _GIVEN: Final = re.compile(rf"must be <= {_N}\. Given: {_N} `?inputs`? tokens and {_N}", re.IGNORECASE)
 _ADVICE: Final = re.compile(r"the prompt alone fits: lower max_tokens from \d+ to at most (\d+)")
+_ADVICE: Final = re.compile(r"the prompt alone fits: lower max_tokens from \d+ to at most (\d+)")
 _OUTPUT_SHARE: Final = re.compile(rf"{_N} in the (?:output|completion)", re.IGNORECASE)
 _LIMIT: Final = re.compile(
     rf"(?:maximum context length (?:is|of)|context (?:length|window|size) (?:is|of)(?: only)?|max size:|\[1,"
@@ -97,6 +98,12 @@ def _shares(text: str) -> tuple[int, int, int] | None:
         return _int(match[3]), _int(match[1]), _int(match[2])
     match = _SUM.search(text) or _PASSED.search(text)
     return (_int(match[1]), _int(match[2]), _int(match[3])) if match else None
+
+
+def output_limit_in(advice: str) -> int | None:
+    """Return the tokens that `lower_output_advice` leaves to the output, None for any other advice."""
+    match = _ADVICE.fullmatch(advice)
+    return _int(match[1]) if match else None
 
 
 def output_limit_in(advice: str) -> int | None:

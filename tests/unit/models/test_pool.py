@@ -188,7 +188,7 @@ def test_a_change_is_told_by_place_and_kept(colour: str, monkeypatch: pytest.Mon
     facts = [event.entry.fact for event in heard if isinstance(event, Committed)]
     assert [first, second] == [event.data for event in heard if isinstance(event, Notice)]
     assert [{"event": "key_rested", **data} for data in (first, second)] == [
-        fact.data for fact in facts if isinstance(fact, Observation)
+        fact.data for fact in facts if isinstance(fact, Observation) and fact.type == "note"
     ]
     assert "fine" == result.text
     everything = repr(heard) + repr(result) + json.dumps([encode_fact(fact) for fact in facts], default=repr)

@@ -35,6 +35,7 @@ _WORDS: Final[Mapping[Finish, str]] = {
         malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature malformed_response
         model_context_window_exceeded""",
 }
+_GIVING_UP: Final = frozenset({"error", "failed", "abort", "aborted", "cancelled", "canceled"})
 _FINISH: Final[Mapping[str, Finish]] = {
     plain_word(word): finish for finish, words in _WORDS.items() for word in words.split()
 }
@@ -186,7 +187,8 @@ def _looks_whole(answer: Answer) -> bool:
 
 def _failed_finish(raw: str) -> Failure:
     kind = class_of_word(raw.rpartition(":")[2]) or "unavailable"
-    return Failure.of(kind, raw if kind == "context_overflow" else f"the provider gave up: finish reason {raw!r}")
+    says_why = plain_word(raw) not in _GIVING_UP
+    return Failure.of(kind, raw if says_why else f"the provider gave up: finish reason {raw!r}")
 
 
 def _random_id() -> str:

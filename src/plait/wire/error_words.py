@@ -20,19 +20,22 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "quota": """insufficient_quota quota_exceeded billing_error billing_hard_limit_reached billing_not_active
         insufficient_balance insufficient_credits insufficient_credit payment_required credit_balance_too_low
         exceeded_current_quota_error access_terminated_error arrearage budget_exceeded budget_exceeded_error
-        allocation_quota free_tier_only usage_not_included 1113 1304""",
+        allocation_quota free_tier_only usage_not_included not_enough_balance account_overdue_error credits_error
+        token_quota_reached 1113 1304 3036""",
     "rate_limit": """rate_limit_exceeded rate_limit_error rate_limit_reached_error rate_limit_reached rate_limited
         rate_limit too_many_requests too_many_requests_error too_many_requests_exception resource_exhausted throttling
         throttling_exception throttled throttling_error limit_requests limit_burst_rate token_quota_exceeded
         request_quota_exceeded too_many_tokens_error concurrency_limit_exceeded usage_limit_reached requests tokens
+        request_limit_exceeded free_usage_limit_error
         1302 1303 1305 1308 1309 1310""",
     "overloaded": """overloaded_error overloaded engine_overloaded engine_overloaded_error server_overloaded
         model_overloaded slow_down capacity_exceeded insufficient_system_resource no_capacity queue_exceeded
-        model_not_ready_exception service_tier_capacity_exceeded server_is_overloaded 3505""",
+        model_not_ready_exception service_tier_capacity_exceeded server_is_overloaded 3505 3040""",
     "unavailable": """server_error internal_error internal_server_error internal api_error unavailable
         unavailable_error service_unavailable service_unavailable_error service_unavailable_exception upstream_error
         bad_gateway internal_server_exception internal_server_error_exception internal_server_error_error
-        api_connection_error model_error_exception model_stream_error_exception cancelled aborted 1230 1234""",
+        api_connection_error model_error_exception model_stream_error_exception cancelled aborted
+        temporarily_unavailable 1230 1234""",
     "timeout": """timeout timeout_error request_timeout request_time_out deadline_exceeded gateway_timeout
         model_timeout_exception api_timeout_error internal_error_timeout operation_timeout""",
     "context_overflow": """context_length_exceeded context_window_exceeded context_window_exceeded_error
@@ -40,7 +43,7 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         prompt_too_long input_too_long tokens_limit_reached model_context_window_exceeded 1261""",
     "request_too_large": "request_too_large payload_too_large request_entity_too_large entity_too_large body_too_large",
     "invalid_history": """invalid_request_message_order invalid_message_order invalid_encrypted_content
-        invalid_request_assistant_message previous_response_not_found missing_thought_signature""",
+        invalid_request_assistant_message previous_response_not_found missing_thought_signature invalid_message""",
     "invalid_tools": "invalid_function_parameters invalid_tool invalid_tools invalid_tool_schema invalid_function_name",
     "unsupported_feature": """unsupported_parameter unsupported_value unsupported_feature unknown_parameter
         not_supported not_supported_error unimplemented unsupported_operation unsupported_media_type
@@ -48,9 +51,9 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "model_not_found": """model_not_found not_found not_found_error resource_not_found_error deployment_not_found
         unknown_model invalid_model invalid_model_error model_not_available model_not_exist unsupported_model
         model_not_supported resource_not_found_exception model_decommissioned model_deprecated model_terminated
-        invalid_model_id 1211""",
+        invalid_model_id resource_does_not_exist 1211""",
     "bad_request": """content_filter content_policy_violation content_policy_violation_error data_inspection_failed
-        responsible_ai_policy_violation moderation_blocked 1301""",
+        responsible_ai_policy_violation moderation_blocked sensitive_content_detected input_text_risk_detection 1301""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
 
@@ -65,6 +68,18 @@ _BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(
 )
 
 
+_ENDINGS: Final[Mapping[str, ErrorClass]] = MappingProxyType(
+    {
+        "ratelimited": "rate_limit",
+        "ratelimitexceeded": "rate_limit",
+        "ratelimiterror": "rate_limit",
+        "toomanyrequests": "rate_limit",
+        "quotaexceeded": "quota",
+        "overloaded": "overloaded",
+        "contextlengthexceeded": "context_overflow",
+    }
+)
+"""Ends of plain codes that say what went wrong, whatever limit or model stands before them."""
 _BY_MINIMAX_CODE: Final[Mapping[str, ErrorClass]] = MappingProxyType(
     {
         "1000": "unavailable",
@@ -84,7 +99,7 @@ _BY_MINIMAX_CODE: Final[Mapping[str, ErrorClass]] = MappingProxyType(
 """Codes beside a `status_msg`; elsewhere the same numbers mean other things."""
 
 
-def class_of_word(word: str | int, *, is_minimax: bool = False) -> ErrorClass | None:
+def class_of_word(code: str | int, *, is_minimax: bool = False) -> ErrorClass | None:
     """Return what a code or type says by itself about what went wrong, None where it leaves that open.
 
     A code with a narrower one behind a point (`Throttling.RateQuota`) is looked up whole, then without that.
@@ -92,11 +107,15 @@ def class_of_word(word: str | int, *, is_minimax: bool = False) -> ErrorClass | 
     Args:
         is_minimax: the code stands in an object of the form that MiniMax reports errors in.
     """
-    text = str(word)
+    text = str(code)
     if is_minimax and text in _BY_MINIMAX_CODE:
         return _BY_MINIMAX_CODE[text]
-    found = _BY_WORD.get(plain_word(text))
-    return found if found is not None or "." not in text else _BY_WORD.get(plain_word(text.partition(".")[0]))
+    for part in (text, text.partition(".")[0]):
+        word = plain_word(part)
+        found = _BY_WORD.get(word) or next((kind for end, kind in _ENDINGS.items() if word.endswith(end)), None)
+        if found is not None:
+            return found
+    return None
 
 
 _REFUSED: Final = frozenset(
@@ -154,7 +173,9 @@ OVERFLOW: Final = _any(
     r"(?:prompt|input) too long|prompt contains .{0,80}too large|prompt exceeds (?:the )?max",
     r"(?:prompt|input)\b.{0,40}longer than the (?:model's )?maximum (?:model )?length",
     r"too many (?:input |prompt )?tokens",
-    r"(?:token count|input length|prompt length|number of tokens)\b.{0,80}(?:exceed|longer|greater|larger)",
+    r"(?:token count|input length|prompt length|number of (?:input )?tokens)\b.{0,80}(?:exceed|longer|greater|larger)",
+    r"must have less than \d+ tokens|size limit exceeded by \d+ tokens|must be less than max_seq_len",
+    r"exceed max message tokens|expected maxlength: \d+, actual|context shift is disabled",
     r"input token count is \d+ but model only supports",
     r"exceed\w* (?:the |model |model's |this model's )*(?:token limit|max(?:imum)? (?:length|number of tokens|prompt))",
     r"maximum prompt length is \d|max_tokens must be at least 1, got -",
@@ -189,15 +210,18 @@ HISTORY: Final = _any(
     r"tool_?use`? ids? (?:were|must)|tool_use_id|`?tool_?result`? blocks?|when using tooluse and toolresult",
     r"[\"']?tool_calls?[\"']? must be followed|role '?tool'? must (?:be a response|follow)|tool_call_ids? did not",
     r"tool_call_id\b.{0,80}(?:not found|invalid|missing|unknown|must|no matching)|tool call id was",
-    r"duplicate value for '?tool_call_id|tool result'?s? tool id",
+    r"duplicate value for '?tool_call_id|tool result'?s? tool id|invalid tool_call_id|\btool call id\b",
     r"no tool (?:call|output) found for|no matching (?:tool|function) call",
     r"tool call and result|number of function (?:calls|response)|function (?:response|call) (?:parts|turn)",
     r"function_(?:response|call)\.name|without its required (?:'reasoning'|following)",
     r"item with id '?[\w.]+'? not found|previous response with id|encrypted content.{0,80}(?:verified|decrypt)",
     r"failed to parse tool call arguments|tool_calls?\[\d+\]\.function\.arguments|ValidatorIterator",
-    r"roles? must alternate|must alternate between|unexpected role|expected last role|incorrect role information",
+    r"(?:must|should) alternate\b|unexpected (?:message )?role|expected last role|incorrect role information",
+    r"roles are supported|must (?:start|begin|end) with a user|2 or more assistant messages",
+    r"struct field .{0,60}\bmessages\b",
     r"first message must (?:be|use)|at least one message|last message must|contents is not specified",
-    r"(?:text content blocks|messages?|content)\b.{0,60}must (?:be non-empty|not be empty|have (?:non-empty|either))",
+    r"(?:text content blocks|messages?|contents?)\b.{0,60}must (?:be non-empty|not be empty|have non-empty)",
+    r"messages?\b.{0,20}must (?:have|contain) (?:either|at least)|'messages': empty array|too short - 'messages'",
     r"text content blocks must|cannot end with trailing whitespace|does not support assistant message prefill",
     r"invalid message content type|messages 参数非法",
 )
@@ -209,14 +233,17 @@ TOOLS: Final = _any(
     r"\btools?(?:\[|\.|', ?)\d+", r"function_declarations", r"invalid schema for function", r"\binput_schema\b",
     r"invalid (?:function|tool) (?:name|schema|parameters)", r"(?:duplicate|tool) names? must be unique",
     r"(?:tool|function)(?:'s)? (?:name|schema|parameters?)\b.{0,80}(?:invalid|must|should|match|not (?:valid|allowed))",
-    r"schema produces a constraint that has too many states",
+    r"schema produces a constraint that has too many states|json schema conversion|failed to parse tools",
+    r"\btools?\.function\b|'tools': (?:empty|duplicate)|too short - 'tools'|struct field .{0,60}\btools\b",
+    r"duplicate (?:function|tool)\b|(?:function|tool) names? (?:is|are|must be) (?:not )?(?:unique|duplicated)",
 )  # fmt: skip
 """Sentences that point at a tool."""
 UNSUPPORTED: Final = _any(
     r"(?:does|do) not support|(?:is|are) not supported|isn.t supported|not supported (?:by|with|for|in)|unsupported",
     r"only supported (?:by|in|for|with)|no endpoints found that (?:can )?support",
     r"(?:unknown|unrecognized|unexpected|unsupported|extra) (?:request )?(?:parameter|argument|field|input)",
-    r"extra inputs are not permitted|unrecognized request argument|requires? --\w",
+    r"(?:extra inputs are not permitted|unrecognized request argument|requires? --\w|is not yet available for)",
+    r"additional properties are not allowed|role not supported",
 )
 """Sentences that say that the model or endpoint lacks what was asked for."""
 UNSUPPORTED_AS_STARTED: Final = r"requires? --\w"
@@ -233,8 +260,8 @@ KEY: Final = _any(
 )
 """Sentences about the key, or about who may ask at all."""
 CREDIT: Final = _any(
-    r"credit balance is too low", r"insufficient (?:balance|credit|fund|quota)", r"out of credits?",
-    r"(?:any|available|no) credits?\b|spending limit|account\b.{0,20}\bis suspended|no quota",
+    r"credit balance is too low|balance is insufficient", r"insufficient (?:balance|credit|fund|quota)",
+    r"(?:out of|any|available|no) credits?\b|spending limit|account\b.{0,20}\bis suspended|no quota",
     r"usage limit|key limit|billing cycle", r"exceeded your (?:current )?(?:quota|usage)", r"free tier\b.{0,40}exhaust",
 )  # fmt: skip
 """Sentences about money; asked only where a status leaves auth and quota open, or where a 400 says so."""

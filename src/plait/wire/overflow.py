@@ -26,6 +26,11 @@ _PAIRS: Final = tuple(
         rf"input token count is {_N} but model only supports up to {_N}",
         rf"keep the first {_N} tokens .{{0,80}}context length of only {_N}",
         rf"prompt \(length {_N}\) is longer than .{{0,40}}length of {_N}",
+        rf"input length {_N} exceeds .{{0,40}}length {_N}",
+        rf"prompt_tokens \({_N}\) must be less than max_seq_len \({_N}\)",
+        rf"tokens \({_N}\) exceeded .{{0,60}}limit \({_N}\)",
+        rf"number of input tokens {_N} cannot exceed .{{0,40}}limit {_N}",
+        rf"has {_N} tokens, exceeding the maximum context length {_N}",
     )
 )
 _REVERSED: Final = tuple(
@@ -37,6 +42,9 @@ _REVERSED: Final = tuple(
         rf"limit of {_N} tokens\..{{0,80}}resulted in {_N}",
         rf"maximum prompt length is {_N} but the request contains {_N}",
         rf"model token limit: {_N} \(requested: {_N}\)",
+        rf"cannot exceed {_N} - received {_N}",
+        rf"must have less than {_N} tokens\. Given: {_N}",
+        rf"max input tokens: {_N}, request input token count: {_N}",
     )
 )
 _SUM: Final = re.compile(rf"context limit: {_N} \+ {_N} > {_N}", re.IGNORECASE)
@@ -46,7 +54,6 @@ _PASSED: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _GIVEN: Final = re.compile(rf"must be <= {_N}\. Given: {_N} `?inputs`? tokens and {_N}", re.IGNORECASE)
-_ADVICE: Final = re.compile(r"the prompt alone fits: lower max_tokens from \d+ to at most (\d+)")
 _ADVICE: Final = re.compile(r"the prompt alone fits: lower max_tokens from \d+ to at most (\d+)")
 _OUTPUT_SHARE: Final = re.compile(rf"{_N} in the (?:output|completion)", re.IGNORECASE)
 _LIMIT: Final = re.compile(
@@ -98,12 +105,6 @@ def _shares(text: str) -> tuple[int, int, int] | None:
         return _int(match[3]), _int(match[1]), _int(match[2])
     match = _SUM.search(text) or _PASSED.search(text)
     return (_int(match[1]), _int(match[2]), _int(match[3])) if match else None
-
-
-def output_limit_in(advice: str) -> int | None:
-    """Return the tokens that `lower_output_advice` leaves to the output, None for any other advice."""
-    match = _ADVICE.fullmatch(advice)
-    return _int(match[1]) if match else None
 
 
 def output_limit_in(advice: str) -> int | None:

@@ -1,4 +1,4 @@
-"""`plait run` reaches what its flags and its spec name, with the key that belongs there; what is wrong is said first."""
+"""`plait run` reaches what its flags and its spec name, with the key that belongs there; a mistake is said first."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from typing import Final, Literal, TextIO
 
 from plait._version import __version__
 from plait.cli.choosing import keys_in
+from plait.core.errors import ConfigError
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -49,6 +50,7 @@ def machine_checks(environ: Mapping[str, str]) -> Iterator[Check]:
     yield encoding(sys.stdout)
     yield state_folder(state_home(environ))
     yield keys(environ)
+    yield prices(environ)
 
 
 def python() -> Check:
@@ -142,3 +144,16 @@ def keys(environ: Mapping[str, str]) -> Check:
         advice = "set a provider's key such as OPENROUTER_API_KEY; a server of your own (--endpoint) needs none"
         return Check("keys", "warn", "no key variable is set", advice)
     return Check("keys", "ok", f"set: {', '.join(found)}")
+
+
+def prices(environ: Mapping[str, str]) -> Check:
+    """Check the user's own table of prices, where there is one: a damaged one would leave costs unknown."""
+    from plait.models.prices import known_prices, user_prices_path
+
+    path = user_prices_path(environ)
+    try:
+        table = known_prices(environ=environ)
+    except ConfigError as error:
+        return Check("prices", "fail", error.message, error.hint)
+    own = f", with {path}" if path.is_file() else ""
+    return Check("prices", "ok", f"the table of {table.as_of}{own}")

@@ -221,6 +221,8 @@ class Usage(NamedEvent):
     """Seconds for which a cache is believed to hold a prompt."""
     cache_expires_in: float | None = None
     """Seconds until the cache may have forgotten this conversation; None while nothing was cached."""
+    is_prompt_known: bool = True
+    """False where the endpoint did not say what the prompt came to."""
     purpose: str | None = None
     """`compaction` or `retry` for a request that was no step."""
 

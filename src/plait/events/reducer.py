@@ -154,7 +154,11 @@ class Reducer:
         if usage.cache_read or usage.cache_write:
             self._warmth = Warmth(self._warmth.ttl_s, at_ms)
         left_s = self._warmth.left_s(at_ms)
-        return named.Usage(**counts(usage), cache_ttl=self._warmth.ttl_s, cache_expires_in=left_s, purpose=purpose)
+        known = usage.input is not None
+        ttl_s = self._warmth.ttl_s
+        return named.Usage(
+            **counts(usage), cache_ttl=ttl_s, cache_expires_in=left_s, is_prompt_known=known, purpose=purpose
+        )
 
     def _called(self, call_id: str, at_ms: int, raw: str | None = None) -> named.NamedEvent:
         call = self._calls.get(call_id) or ToolCall(call_id, "")

@@ -118,16 +118,17 @@ def _key_rested(event: named.KeyRested, paint: Paint) -> str:
 
 def _usage(event: named.Usage, paint: Paint) -> str:
     label = f"tokens ({event.purpose})" if event.purpose else "tokens"
-    return paint("dim", f"{label}: {_counts(event.prompt, event.cached, event.completion)}")
+    prompt = event.prompt if event.is_prompt_known else None
+    return paint("dim", f"{label}: {_counts(prompt, event.cached, event.completion)}")
 
 
 def _session_usage(event: named.SessionUsage, paint: Paint) -> str:
     return paint("dim", f"session: {_counts(event.prompt, event.cached, event.completion)}")
 
 
-def _counts(prompt: int, cached: int, completion: int) -> str:
+def _counts(prompt: int | None, cached: int, completion: int) -> str:
     held = f" ({cached:,} cached)" if cached else ""
-    return f"{prompt:,} in{held}, {completion:,} out"
+    return f"{'?' if prompt is None else f'{prompt:,}'} in{held}, {completion:,} out"
 
 
 def _pinned(event: named.ProviderPinned, paint: Paint) -> str:

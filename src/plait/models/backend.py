@@ -108,6 +108,17 @@ class Backend:
                 self._pool = CredentialPool(keys)
             return self._pool.ready() or ""
 
+    async def afind_key(self) -> None:
+        """Look for the keys in a thread, where that could hold up the loop: a keyring, a command, a file.
+
+        Raises:
+            ProviderFailed: as `key` does.
+        """
+        if self._pool is None and self._credentials.is_slow:
+            import asyncio  # a thread's conversations do without
+
+            await asyncio.to_thread(self.key)
+
     def after(self, key: str, failed: ProviderFailed, tried: Collection[str] = ()) -> KeyChange | None:
         """Say what comes after a key that was refused, None where the failure is not about it; see `key_change`."""
         where = self._credentials.label if len(self._credentials.sources) == 1 else ""

@@ -188,6 +188,7 @@ class AsyncChatChannel:
         Raises:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
+        await self.line.backend.afind_key()
         attempt = self.line.begin(ask, emit)
         while True:
             await _atake_turn(self.line.backend.limiter, cancel, self.line.tell)

@@ -110,6 +110,11 @@ class Credentials:
         return ()
 
     @property
+    def is_slow(self) -> bool:
+        """True where looking may take a while, or wait for somebody: anything but variables and given keys."""
+        return any(not isinstance(source, (Given, FromEnv)) for source in self.sources)
+
+    @property
     def label(self) -> str:
         """Where the key should be, in words."""
         return " or ".join(source.label for source in self.sources)

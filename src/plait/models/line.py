@@ -168,7 +168,9 @@ class Line:
             tool_choice=options.tool_choice,
             reasoning=options.reasoning if profile.takes_effort else None,
             response_schema=options.response_schema,
-            cache_key=options.cache_key if self._adjusting.takes("prompt_cache_key") and profile.takes_cache_key else None,
+            cache_key=options.cache_key
+            if self._adjusting.takes("prompt_cache_key") and profile.takes_cache_key
+            else None,
             extra=self._extra(),
         )
         return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))

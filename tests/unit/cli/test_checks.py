@@ -149,3 +149,20 @@ def test_what_else_answers_is_judged_by_its_status(code: int, body: bytes, statu
         check = endpoint_check(f"http://127.0.0.1:{server.server_port}/v1", None, None, {})
 
     assert (status, True) == (check.status, advice in check.advice)
+
+
+def test_a_damaged_table_of_prices_is_named(tmp_path: Path) -> None:
+    """The user's own table is told with its path, and one that cannot be read fails."""
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    path = tmp_path / "plait/prices.json"
+    path.parent.mkdir()
+
+    plain = checks.prices(environ)
+    path.write_text('{"providers": {}}')
+    own = checks.prices(environ)
+    path.write_text("{")
+    damaged = checks.prices(environ)
+
+    assert ["ok", "ok", "fail"] == [check.status for check in (plain, own, damaged)]
+    assert [False, True, True] == [str(path) in check.detail for check in (plain, own, damaged)]
+    assert damaged.advice

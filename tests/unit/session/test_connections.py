@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import stat
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -13,16 +16,21 @@ from typing import Any
 import pytest
 
 from plait.core.errors import AgentSpecInvalidError, AuthenticationError, ConfigError, ModelUnavailable
+from plait.engine.agent import Agent
 from plait.engine.spec import AgentSpec, default_specification, load_specification
 from plait.engine.spec_entry import APPLIED, apply_entry
+from plait.models.chat_model import chat_model
+from plait.models.key_sources import FromKeyring
 from plait.models.openai_client import OpenAI
 from plait.models.profiles import profile_named
 from plait.models.subprocess_client import SubprocessOpenAI
+from plait.models.transport import Network
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.tasks import run_task
 from plait.session.turns import run_turn
 from plait.testing import Raw, ScriptServer
+from tests.unit.models.transports import raw_server
 
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "done"}}], "usage": {"prompt_tokens": 0}}
 ROUTED = b'data: {"provider":"P","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
@@ -324,12 +332,60 @@ def test_e49_a_provider_of_the_spec_is_left_alone() -> None:
 
 def test_prompt_tokens_that_mean_nothing_are_not_counted() -> None:
     """With `reports_prompt_tokens: false` the numbers of the prompt are unknown, those of the answer are not."""
+    heard: list[str] = []
     with ScriptServer(["done"]) as server:
         spec = default_specification("m", server.url) | {"reports_prompt_tokens": False}
-        result = run_task(spec, "x")
+        result = run_task(spec, "x", on_event=lambda name, event: heard.append(f"{name} {event['fmt']}"))
 
     assert (None, None) == (result.turn_usage.input, result.turn_usage.cache_read)
     assert result.turn_usage.output
+    assert ["? in" in line for line in heard if line.startswith("usage")] == [True]
+
+
+def test_a_proxy_and_the_environment_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the program names is asked for every public host, else the one of the environment."""
+    body = json.dumps(ANSWER).encode()
+    asked: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        asked.append(connection.recv(65_536).splitlines()[0])
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+
+    os.environ["MY_KEY"] = "k"
+    spec = default_specification("m", "http://model.example/v1") | {"key_env": "MY_KEY"}
+    with raw_server(serve) as url:
+        proxy = url.removesuffix("/v1")
+        with create_client(spec, network=Network(proxy=proxy)) as client:
+            assert "done" == run_task(spec, "x", client=client).final_reply
+        monkeypatch.setenv("http_proxy", proxy)
+        assert "done" == run_task(spec, "x").final_reply
+
+    assert [b"POST http://model.example/v1/chat/completions HTTP/1.1"] * 2 == asked
+
+
+def test_a_slow_key_holds_no_event_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keyring that waits for its user is asked in a thread: other tasks of the loop go on meanwhile."""
+    asked, unlocked = threading.Event(), threading.Event()
+
+    def get_password(service: str, user: str) -> str:
+        asked.set()
+        unlocked.wait(10)
+        return "k-ring"
+
+    keyring = types.ModuleType("keyring")
+    keyring.get_password = get_password  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+
+    async def use(url: str) -> str:
+        agent = Agent(chat_model("m", url, keys=[FromKeyring("s", "my-key")]))
+        running = asyncio.create_task(agent.arun("x"))
+        await asyncio.to_thread(asked.wait, 10)
+        unlocked.set()  # the loop is here while the keyring waits
+        return str(await running)
+
+    with ScriptServer(["done"]) as server:
+        assert "done" == asyncio.run(use(server.url))
+        assert "Bearer k-ring" == server.requests[0].headers["authorization"]
 
 
 def test_the_requests_of_a_minute_are_limited_only_when_it_is_asked_for() -> None:

@@ -132,7 +132,7 @@ class Image:
     @property
     def size_bytes(self) -> int:
         """How large the picture is; 0 for one that is named by its URL."""
-        return 0 if self.kind == "url" else len(self.data) * 3 // 4
+        return 0 if self.kind == "url" else len(self.data) * 3 // 4 - self.data[-2:].count("=")
 
     def as_data_uri(self) -> str:
         """Return the URL, or the bytes as a `data:` URI."""

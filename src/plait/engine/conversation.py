@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
-from plait.core.errors import JournalError, JournalPoisoned, SessionBusy, UnsupportedFeature
+from plait.core.errors import JournalError, JournalPoisoned, RequestTooLarge, SessionBusy, UnsupportedFeature
 from plait.core.events import Committed
 from plait.core.facts import Reset
 from plait.core.ids import new_id
+from plait.core.images import IMAGE_BYTES_MAX
 from plait.core.messages import Image, Message
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
@@ -229,8 +230,19 @@ class Conversation:
 
 
 def check_images(model: Model, images: Sequence[Image]) -> None:
-    """Raise `UnsupportedFeature` for pictures that the model does not take: they are not dropped in silence."""
+    """Raise for pictures that the model does not take: they are not dropped in silence.
+
+    Raises:
+        UnsupportedFeature: it takes none. RequestTooLarge: one is larger than its endpoint takes.
+    """
     if images and not model.supports_images:
         raise UnsupportedFeature(
             f"the model {model.name!r} takes no images", hint="ask without images, or choose a model with vision"
         )
+    size_max = getattr(model, "image_bytes_max", IMAGE_BYTES_MAX)
+    for number, image in enumerate(images, 1):
+        if image.size_bytes > size_max:
+            raise RequestTooLarge(
+                f"picture {number} has {image.size_bytes:,} bytes, and {model.name!r} takes {size_max:,} at most",
+                hint="make it smaller; models scale pictures down",
+            )

@@ -87,7 +87,7 @@ class _Types:
 
     def shape(self, annotation: object) -> Shape:
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-        if isinstance(annotation, typing.TypeVar) or annotation in (Any, object):
+        if isinstance(annotation, typing.TypeVar) or annotation is Any or annotation is object:
             return Shape({}, _same)
         if origin is typing.Annotated:
             return self._annotated(arguments)
@@ -171,7 +171,8 @@ class _Types:
     def _mapping(self, arguments: tuple[object, ...]) -> Shape:
         if not arguments:
             return Shape({"type": "object"}, _same)
-        if arguments[0] not in (str, Any):
+        key: Any = arguments[0]
+        if key is not str and key is not Any:
             raise ConfigError(f"the keys of a JSON object are texts, not {arguments[0]!r}", hint="use dict[str, …]")
         item = self.shape(arguments[1])
         schema: Schema = {"type": "object", "additionalProperties": item.schema}
@@ -210,8 +211,9 @@ class _Types:
         if typing.is_typeddict(kind):
             fields = {field: field in kind.__required_keys__ for field in kind.__annotations__}
             return self._object(kind, fields, dict)
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            fields = {field: field not in kind._field_defaults for field in kind._fields}
+        names: Sequence[str] | None = getattr(kind, "_fields", None)
+        if names is not None and issubclass(kind, tuple):
+            fields = {name: name not in make._field_defaults for name in names}
             return self._object(kind, fields, lambda value: make(**value))
         raise _refused(kind)
 

@@ -18,7 +18,6 @@ from typing import Any, Final, Generic, Literal
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolResult, user
 from plait.core.strict_json import JsonInvalid, dump, parse
-from plait.engine.output_types import closed, shape_of
 from plait.engine.result import INVALID_OUTPUT, T
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import NOTHING, Boundary, End, Plan, Stop
@@ -105,6 +104,8 @@ def output_type_of(wanted: object) -> OutputType[Any] | None:
     if isinstance(wanted, Mapping):
         schema = {"type": "object", **wanted} if "properties" in wanted else dict(wanted)
         return _output_type(schema, schema, lambda value: value)
+    from plait.engine.output_types import closed, shape_of  # most answers are text
+
     shape = shape_of(wanted)
     return _output_type(shape.schema, closed(shape.schema), shape.read)
 
@@ -181,8 +182,8 @@ class Wanted:
     def plan(self, at: Boundary, state: State, steps_max: int | None) -> Plan:
         """Judge where the turn stands: nothing to do, tell the model once what is wrong, or end the turn."""
         if at.phase == "step":
-            refused = self._refusals(state) if self._was_refused(state) else ()
-            if len(refused) + _told(state) <= REPAIRS_MAX:
+            refused = self._refusals(state) if self._was_refused(state) else []
+            if not refused or len(refused) + _told(state) <= REPAIRS_MAX:
                 return NOTHING
             return Plan(stop=Stop(INVALID_OUTPUT, self._problem_of(*refused[-1])), final_reply=refused[-1][1])
         if state.history[-1].role == "tool":
@@ -237,10 +238,10 @@ class Wanted:
         failed = {result.call_id for result in state.history[-1].tool_results if result.status == "error"}
         return any(call.id in failed and call.name == self.tool.name for call in state.history[-2].tool_calls)
 
-    def _refusals(self, state: State) -> Sequence[tuple[str, str]]:
+    def _refusals(self, state: State) -> list[tuple[str, str]]:
         """Return what this turn's answers by call were told that did not fit, each with its arguments."""
         if self.tool is None:
-            return ()
+            return []
         turn = state.history[state.turn_began :]
         answers = {call.id: call.raw for message in turn for call in message.tool_calls if call.name == self.tool.name}
         results = (result for message in turn for result in message.tool_results if result.call_id in answers)
@@ -276,8 +277,9 @@ def _answer_tool(name: str, type: OutputType[Any]) -> Tool:
 
 def _words(error: Exception) -> str:
     """Return what is wrong in one line; of a validation error of pydantic's each problem with its place."""
-    errors = getattr(error, "errors", None)
+    errors: Any = getattr(error, "errors", None)
     if not callable(errors):
         return f"{error}" or type(error).__name__
-    said = [(".".join(str(step) for step in problem["loc"]), problem["msg"]) for problem in errors()]
+    found: Any = errors()
+    said = [(".".join(str(step) for step in problem["loc"]), problem["msg"]) for problem in found]
     return "; ".join(f"at {where!r}: {what}" if where else what for where, what in said)

@@ -6,16 +6,16 @@ Floor: 5. Owns: the shape of the answer to a caller; never: how it came about.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
 from plait.core.errors import PlaitError
 from plait.core.usage import Usage
-from plait.engine.result import Status
+from plait.engine.result import Status, T, output_of
 
 
 @dataclass(frozen=True, slots=True)
-class SessionResult:
+class SessionResult(Generic[T]):
     """The outcome of one turn. Whatever went wrong inside the turn stands here and is not raised."""
 
     session_id: str
@@ -32,8 +32,18 @@ class SessionResult:
     """Model answers of this turn."""
     turn_usage: Usage = Usage.ZERO
     """Tokens and cost of this turn; what the endpoint did not report is None in it, not 0."""
+    _value: T | None = field(default=None, repr=False)
 
-    def raise_for_status(self) -> SessionResult:
+    @property
+    def output(self) -> T:
+        """This turn's answer as the type that was asked for; the text where none was.
+
+        Raises:
+            PlaitError: the turn did not come to an answer; it is the one in `error`, where that holds one.
+        """
+        return output_of(self.status, self.error, self._value)
+
+    def raise_for_status(self) -> SessionResult[T]:
         """Return the result, or raise its error."""
         if self.error is not None:
             raise self.error

@@ -115,7 +115,7 @@ def test_a_call_is_made_from_values() -> None:
 
 
 def test_pictures_from_files_and_addresses(tmp_path: Path) -> None:
-    """A file is read into base64 with the type that its content has; an address stays one, unless it holds a picture."""
+    """A file is read into base64 with its content's type; an address stays one, unless it holds a picture."""
     jpeg = tmp_path / "a.png"
     jpeg.write_bytes(b"\xff\xd8\xff")
 

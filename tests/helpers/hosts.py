@@ -134,6 +134,10 @@ class Notes:
         """Calls that may not be repeated need a durable start."""
         return not all(self.tools.is_repeatable(call) for call in calls)
 
+    def asks(self, call: ToolCall) -> bool:
+        """Whoever approves is asked without a barrier before."""
+        return False
+
     def start(self, act: Act) -> None:
         """Take calls in; they run when they are waited for."""
         if act.resolve or self.needs_barrier(act.calls):

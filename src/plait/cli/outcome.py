@@ -40,6 +40,8 @@ class Outcome:
     structured: object = None
     signal_exit: int | None = None
     """128 plus the signal that stopped the run."""
+    again: str = ""
+    """The command that goes on with the session."""
 
     @property
     def unasked(self) -> Sequence[Denial]:

@@ -42,6 +42,7 @@ class Screen:
     def __init__(self, manner: Manner, cancel: Cancel) -> None:
         self._form = manner.form
         self._quiet = manner.quiet
+        self._is_show = manner.is_show
         # A run whose reader has gone would go on changing things that nobody sees.
         self._out = Outlet(sys.stdout, cancel, lambda _: cancel.cancel("cancelled"))
         self._talk = Outlet(sys.stderr, cancel)
@@ -81,8 +82,11 @@ class Screen:
             self._talk.write(complaint(outcome.problem.message, outcome.problem.hint))
         elif outcome.status == "interrupted":
             self._talk.write("plait: interrupted\n")
-        if outcome.steps and self._form != "lines" and not self._quiet and not self._is_live:
-            self._talk.write(f"{outcome.summary()}\n")
+        if self._form != "lines" and not self._quiet:
+            if outcome.steps and not self._is_live:
+                self._talk.write(f"{outcome.summary()}\n")
+            if outcome.again and not self._is_show:
+                self._talk.write(f"to go on: {outcome.again}\n")
         return code
 
     def _choose_view(self) -> View:

@@ -98,7 +98,12 @@ class BaseHost:
 
     def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
         """A start must be durable unless running the call twice is as good as once."""
-        return not all(self._tools.is_repeatable(call) for call in calls)
+        return self._policy.is_watched or not all(self._tools.is_repeatable(call) for call in calls)
+
+    def asks(self, call: ToolCall) -> bool:
+        """The approver is asked about a gated call, and about every call of a plan."""
+        policy = self._policy
+        return policy.approver is not None and (policy.plan_mode or self._tool(call).gated)
 
     def partial(self) -> Message | None:
         """Return what the model had said so far, once."""
@@ -170,9 +175,7 @@ class BaseHost:
         if said is not None:
             call = said.call
         # A plan is judged whole, so that none of it has run when it is denied.
-        if self._policy.approver is None or not (tool.gated or self._policy.plan_mode):
-            return call, tool, said or Allow(call)
-        return call, tool, None
+        return call, tool, None if self.asks(call) else said or Allow(call)
 
     def _plan_verdict(self, call: ToolCall) -> Allow | Deny | None:
         """Answer for one call of a plan that was judged; None while it was not."""

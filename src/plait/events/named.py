@@ -372,6 +372,35 @@ class SessionRestored(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SessionResumed(NamedEvent):
+    """A session that was kept goes on, or begins under the name that was given."""
+
+    type = "session_resumed"
+    session_id: str
+    messages_loaded: int
+    """0 when there was none of that name."""
+    source_model: str | None = None
+    """The model that the session was begun with, when this is its copy for another one."""
+    notice: str = ""
+    """What of the given spec is not used, because the session keeps its own terms."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JournalRecovered(NamedEvent):
+    """What a session holds was read back from its journal."""
+
+    type = "journal_recovered"
+    entries_replayed: int
+    messages_loaded: int
+    pending: int
+    """Calls that were started and whose end nobody recorded: they are looked into before anything else."""
+    mid_turn: bool
+    """The last turn has not ended, and goes on first."""
+    torn_bytes: int = 0
+    """Of an unfinished write at the end, which nobody was told was safe."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FinalAnswer(NamedEvent):
     """The model has answered."""
 
@@ -436,6 +465,8 @@ AnyEvent = (
     | Compaction
     | ResetMessages
     | SessionRestored
+    | SessionResumed
+    | JournalRecovered
     | FinalAnswer
     | Error
     | TurnEnd
@@ -445,9 +476,8 @@ EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: ev
 """Every event that can happen, by its name."""
 
 NOT_YET: Final = frozenset(
-    "admission assistant_checkpoint awareness_checklist"
-    " compaction_preparation_skipped compaction_retry compaction_skipped"
-    " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning journal_recovered"
-    " run_state session_resumed session_time step_reduced terminal token_budget".split()
+    "admission assistant_checkpoint awareness_checklist compaction_preparation_skipped compaction_retry"
+    " compaction_skipped context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning"
+    " run_state session_time step_reduced terminal token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

@@ -201,6 +201,18 @@ def _restored(event: named.SessionRestored, paint: Paint) -> str:
     return paint("dim", f"[session {event.session_id} goes on with {event.messages_loaded} messages]")
 
 
+def _resumed(event: named.SessionResumed, paint: Paint) -> str:
+    line = f"[session {event.session_id} goes on with {event.messages_loaded} messages]"
+    return paint("dim", f"{line}\n[{event.notice}]" if event.notice else line)
+
+
+def _recovered(event: named.JournalRecovered, paint: Paint) -> str:
+    if not event.mid_turn:
+        return ""
+    calls = f"; calls whose end nobody saw: {event.pending}" if event.pending else ""
+    return paint("yellow", f"[the last turn had not ended{calls}]")
+
+
 def _final_answer(event: named.FinalAnswer, paint: Paint) -> str:
     return "" if event.streamed else visible(event.text)
 
@@ -235,6 +247,8 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "loop_guard": _loop_guard,
     "compaction": _compaction,
     "session_restored": _restored,
+    "session_resumed": _resumed,
+    "journal_recovered": _recovered,
     "final_answer": _final_answer,
     "error": _error,
 }

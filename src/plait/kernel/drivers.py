@@ -3,8 +3,9 @@
 Floor: 1. Owns: when facts become durable, where an interrupt lands, what enters the loop; never: what an effect does.
 
 The order rule: append, fold, commit, and only then effect, publish or return. A barrier stands before a call that
-may change something, before a model request, before waiting for more than one call, and before the end.
-Read-only calls need none. Facts are published after their barrier, fragments of an answer at once.
+may change something, before the next step, before a model request, before somebody is asked, before waiting for more
+than one call, and before the end. Read-only calls need none. Facts are published after their barrier, fragments of an
+answer at once.
 
 A failing commit abandons the turn: what ran is stopped, the loop is dropped, the log is poisoned. Everything else
 that goes wrong closes the turn first and is reported after.
@@ -58,6 +59,10 @@ class Ground(Protocol):
 
     def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
         """Say whether a start of these calls must be durable before they run."""
+        ...
+
+    def asks(self, call: ToolCall) -> bool:
+        """Say whether somebody outside is to judge this call, who must find it again after a crash."""
         ...
 
     def start(self, act: Act) -> None:
@@ -372,6 +377,11 @@ def _show(host: Host | AsyncHost) -> None:
 def _is_barrier(effect: Effect, host: Host | AsyncHost) -> bool:
     if isinstance(effect, Act):
         return effect.resolve or host.needs_barrier(effect.calls)
+    if isinstance(effect, Approve):
+        return host.asks(effect.call) and not effect.granted
+    if isinstance(effect, Boundary):
+        # Whoever plans the next step has seen the last one, and the request behind it finds nothing left to commit.
+        return effect.phase == "step"
     return isinstance(effect, Think) or (isinstance(effect, Wait) and host.running != 1)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed
 from plait.core.facts import Fact, MessageAdded, Reset, TurnEnd, TurnStart
@@ -28,6 +28,8 @@ from plait.kernel.tools import ToolTable
 
 Loop = Generator[Effect, Any, End]
 
+_LOST_QUESTION: Final = "the process ended before the question was safe"
+
 
 def turn(
     state: State,
@@ -39,9 +41,10 @@ def turn(
     sender: str = "",
 ) -> Loop:
     """Run one turn: from `inputs`, or with `resume` from wherever the facts say that it stands."""
+    is_lost = resume and not inputs and state.lacks_question
     yield from _open(state, inputs, resume, sender)
     try:
-        end = yield from _steps(state, tools, rules)
+        end = End("interrupted", detail=_LOST_QUESTION) if is_lost else (yield from _steps(state, tools, rules))
     except Interrupted as interrupt:
         end = yield from _close(state, interrupt)
     spent = end.error.usage if isinstance(end.error, ProviderFailed) else None

@@ -152,6 +152,13 @@ class State:
         last = self.history[-1]
         return last.role == "assistant" and self.last_stop != "pause" and not last.marked("interrupted")
 
+    @property
+    def lacks_question(self) -> bool:
+        """True when a turn has begun and there is nothing to answer: its question was lost before it was safe."""
+        if not self.in_turn or self.round is not None or self.steps or len(self.history) > self.turn_began:
+            return False
+        return not self.history or self.history[-1].role not in ("user", "tool")
+
     def _turn_start(self, fact: TurnStart) -> None:
         if self.in_turn:
             raise FoldError("a turn began inside another one")

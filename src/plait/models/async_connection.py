@@ -10,11 +10,14 @@ import ssl
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.models.failures import ProxyRefused
 from plait.models.http1 import ResponseParser, request_head
 from plait.models.routes import Route, is_address
+
+if TYPE_CHECKING:
+    from plait.models.socks import SocksHandshake
 
 _UNREAD_BYTES_MAX: Final = 1_048_576
 """How much of a body is taken from the system before somebody reads it."""
@@ -37,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._unread_bytes = 0
         self._is_paused = False
         self._waiter: asyncio.Future[None] | None = None
+        self._talk: SocksHandshake | None = None
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -48,6 +52,18 @@ class Connection(asyncio.Protocol):
     def can_follow(self) -> bool:
         """Whether another request may be made after the one that is over."""
         return self.parser.can_follow and not self.is_lost and self.problem is None
+
+    async def shake_hands(self, talk: SocksHandshake) -> None:
+        """Talk to a proxy until it has connected.
+
+        Raises:
+            Exception: it will not, or the connection broke.
+        """
+        self._talk = talk
+        while not talk.is_over:
+            self.transport.write(talk.outgoing)
+            await self.wait()
+        self._talk = None
 
     def expect(self, method: str) -> None:
         """Get ready for the response to a request."""
@@ -102,8 +118,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
+        body = b""
         try:
-            body = self.parser.feed(data)
+            if self._talk is None:
+                body = self.parser.feed(data)
+            else:
+                self._talk.feed(data)
         except Exception as problem:  # boundary: nothing may escape into the event loop
             self.fail(problem)
             return
@@ -113,7 +133,7 @@ class Connection(asyncio.Protocol):
             if self._unread_bytes > _UNREAD_BYTES_MAX and not self._is_paused:
                 self._is_paused = True
                 self.transport.pause_reading()
-        if body or self.parser.head is not None:
+        if body or self._talk is not None or self.parser.head is not None:
             self.wake()
 
     def eof_received(self) -> None:
@@ -198,7 +218,8 @@ async def open_connection(route: Route, tls: ssl.SSLContext | None) -> Connectio
         return connection
     try:
         await _tunnel(connection, route)
-        assert tls is not None
+        if tls is None:
+            return connection
         tunnel = await loop.start_tls(connection.transport, connection, tls, server_hostname=route.host)
     except BaseException:
         connection.transport.abort()
@@ -210,6 +231,11 @@ async def open_connection(route: Route, tls: ssl.SSLContext | None) -> Connectio
 
 async def _tunnel(connection: Connection, route: Route) -> None:
     """Ask a proxy for a connection to the host."""
+    if route.is_socks:
+        from plait.models.socks import SocksHandshake  # few have such a proxy
+
+        await connection.shake_hands(SocksHandshake(route.host, route.port, route.socks_login))
+        return
     host = f"[{route.host}]" if ":" in route.host else route.host
     name = f"{host}:{route.port}"
     connection.expect("CONNECT")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _PORTS: Final = {"http": 80, "https": 443}
 _SAFE: Final = "/%:=&?~#+!$,;'@()*[]"
+_SOCKS: Final = frozenset({"socks5", "socks5h"})
+"""With either of them the proxy looks names up, so that they stay off the local network."""
 _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 _SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
 """Addresses of overlay networks and of providers' own networks."""
@@ -37,6 +39,10 @@ class Route:
     proxy_port: int = 0
     proxy_auth: str = field(default="", repr=False)
     """Value of `Proxy-Authorization`."""
+    socks_login: tuple[str, str] | None = field(default=None, repr=False)
+    """Name and password for a SOCKS proxy that wants them."""
+    is_socks: bool = False
+    """The proxy speaks SOCKS5."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -51,7 +57,7 @@ class Route:
     @property
     def is_tunnelled(self) -> bool:
         """True when the proxy is asked for a tunnel, False when it is handed the request itself."""
-        return bool(self.proxy_host) and self.scheme == "https"
+        return bool(self.proxy_host) and (self.is_tls or self.is_socks)
 
     @property
     def tunnel_headers(self) -> dict[str, str]:
@@ -101,15 +107,16 @@ def route_of(url: str, network: Network) -> Route:
     if not proxy:
         return direct
     at = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if at.scheme != "http" or not at.hostname:
+    if at.scheme not in ("http", *_SOCKS) or not at.hostname:
         raise ConfigError(
-            f"a proxy of the kind {at.scheme}:// cannot be used", hint="give an http:// proxy, or unset the variable"
+            f"a proxy of the kind {at.scheme}:// cannot be used",
+            hint="give an http:// or socks5:// proxy, or unset the variable",
         )
-    auth = ""
-    if at.username:
-        login = f"{unquote(at.username)}:{unquote(at.password or '')}".encode()
-        auth = f"Basic {base64.b64encode(login).decode('ascii')}"
-    return Route(direct.scheme, direct.host, direct.port, at.hostname, at.port or 80, auth)
+    login = (unquote(at.username), unquote(at.password or "")) if at.username else None
+    if at.scheme in _SOCKS:
+        return replace(direct, proxy_host=at.hostname, proxy_port=at.port or 1080, socks_login=login, is_socks=True)
+    auth = "" if login is None else f"Basic {base64.b64encode(':'.join(login).encode()).decode('ascii')}"
+    return replace(direct, proxy_host=at.hostname, proxy_port=at.port or 80, proxy_auth=auth)
 
 
 def is_private(host: str) -> bool:

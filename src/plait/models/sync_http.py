@@ -106,11 +106,11 @@ class SyncTransport:
 
     def _connect(self, route: Route, exchange: _Exchange) -> socket.socket:
         sock = _dial(*route.address, exchange)
-        if not route.is_tls:
-            return sock
         try:
             if route.is_tunnelled:
                 _tunnel(sock, route, exchange)
+            if not route.is_tls:
+                return sock
             # Wrapping takes the descriptor away from `sock`; a second one stays for whoever stops the exchange.
             exchange.hold_through_handshake(sock)
             sock.settimeout(exchange.pace.left_s)
@@ -313,6 +313,14 @@ def _dial(host: str, port: int, exchange: _Exchange) -> socket.socket:
 
 def _tunnel(sock: socket.socket, route: Route, exchange: _Exchange) -> None:
     """Ask a proxy for a connection to the host."""
+    if route.is_socks:
+        from plait.models.socks import SocksHandshake  # few have such a proxy
+
+        talk = SocksHandshake(route.host, route.port, route.socks_login)
+        while not talk.is_over:
+            sock.sendall(talk.outgoing)
+            talk.feed(_received(exchange, talk.wanted))
+        return
     host = f"[{route.host}]" if ":" in route.host else route.host
     name = f"{host}:{route.port}"
     sock.sendall(request_head("CONNECT", name, name, route.tunnel_headers, None))
@@ -352,6 +360,16 @@ def _receive(exchange: _Exchange, parser: ResponseParser) -> bytes:
         raise Aborted
     parser.end()
     return b""
+
+
+def _received(exchange: _Exchange, bytes_max: int) -> bytes:
+    """Wait for bytes of a proxy's."""
+    data = exchange.sock.recv(bytes_max)
+    if data:
+        return data
+    if exchange.is_aborted:
+        raise Aborted
+    raise BrokenOff("the proxy hung up")
 
 
 def _is_quiet(sock: socket.socket) -> bool:

@@ -222,7 +222,9 @@ def test_a_route_goes_through_the_proxy_that_applies(monkeypatch: pytest.MonkeyP
     assert Route("https", "models.example", 443) == route_of("https://models.example", Network(trust_env=False))
     assert Route("http", "127.0.0.1", 80) == route_of("http://127.0.0.1", Network(proxy="http://proxy:1"))
     with pytest.raises(ConfigError):
-        route_of("https://models.example", Network(proxy="socks5://proxy:1"))
+        route_of("https://models.example", Network(proxy="https://proxy:1"))
+    socks = route_of("http://models.example", Network(proxy="socks5h://proxy"))
+    assert ("proxy", 1080, True) == (socks.proxy_host, socks.proxy_port, socks.is_tunnelled)
 
 
 def test_a_target_is_written_as_a_request_line_wants_it() -> None:

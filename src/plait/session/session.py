@@ -21,6 +21,7 @@ from plait.engine.approval import Approver
 from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation
 from plait.engine.limits import Limits
+from plait.engine.structured import OutputType, Wanted
 from plait.events.named import EventCallback
 from plait.events.reducer import counts
 from plait.hands.reach import Place
@@ -72,6 +73,8 @@ class Settings:
     streams: bool
     """The spec says that its endpoint streams."""
     rules: Rules
+    output: OutputType[Any] | None = None
+    """What answers have to be, where that is more than text."""
 
 
 class Following:
@@ -107,6 +110,8 @@ class Live:
     model: tuple[object, str, Model] | None = None
     """The client and the name of the last turn, and the model that they came to."""
     policy: Policy | None = None
+    wanted: Wanted | None = None
+    """How the session's own output type was asked for last."""
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
 

@@ -119,8 +119,10 @@ def _journal_of(text: str) -> Path:
 def _place(request: CacheRequest) -> str:
     """Say where a request went on from."""
     words = "" if request.purpose == "step" else f"{request.purpose}: "
-    if request.blame in ("first", "unanswered"):
-        return f"{words}{request.blame}"
+    if request.blame == "first":
+        return f"{words}begins"
+    if request.blame == "unanswered":
+        return request.purpose
     departure = request.departure
     return f"{words}extends" if departure is None else f"{words}{departure.place} ({departure.why})"
 

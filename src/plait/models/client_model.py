@@ -23,7 +23,7 @@ from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.foreign import document_of, failure_of_client
 from plait.models.line import pin_of
-from plait.models.profiles import profile_of
+from plait.models.profiles import EndpointProfile, profile_of
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import message_dicts, tool_dict
 from plait.wire.encoding import answer_format
@@ -83,6 +83,14 @@ class ClientModel:
         self._reports_input = reports_input
         self._context_window = context_window
         self._callbacks = callbacks or Callbacks()
+
+    usage_is_optional: Final = True
+    """Such a client may keep an endpoint's token counts to itself."""
+
+    @property
+    def profile(self) -> EndpointProfile:
+        """What is known of the endpoint that the client talks to."""
+        return profile_of(host_of(self._client))
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ SPEC = default_specification("m", "http://127.0.0.1:1/v1")
 def talked(**options: object) -> Session:
     """Return a session after one turn with a tool call."""
     session = init_session(SPEC, tools=[Tool("now", "Say when.", lambda: "noon")], **options)
-    with ScriptedModel([Say(calls=[Call("now")], usage={"input": 5, "output": 1}), "It is noon."]) as model:
+    with ScriptedModel([Say(calls=[Call("now")], usage={"input": 5, "output": 1, "cache_read": 0}), "It is noon."]) as model:
         run_turn(model, "m", session, "When?")
     return session
 
@@ -96,7 +96,7 @@ def test_a_stored_session_goes_on() -> None:
 
     assert stored["messages"] == session["messages"]
     assert ("session_restored", 5) == (heard[-1].type, heard[-1]["messages_loaded"])
-    with ScriptedModel([Say("Still noon.", usage={"input": 7, "output": 2})]) as model:
+    with ScriptedModel([Say("Still noon.", usage={"input": 7, "output": 2, "cache_read": 0})]) as model:
         result = run_turn(model, "m", session, "And now?")
 
     assert stored["session_id"] == result.session_id

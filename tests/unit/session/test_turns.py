@@ -51,7 +51,9 @@ def test_a_completed_turn() -> None:
     """The result has this turn's answer, the session's usage and list, and how many answers it took."""
     session = opened()
 
-    with ScriptedModel([Say(calls=[HI], usage={"input": 10, "output": 2}), Say("done", usage={"input": 20})]) as model:
+    script = [Say(calls=[HI], usage={"input": 10, "output": 2, "cache_read": 0}), Say("done", usage={"input": 20})]
+
+    with ScriptedModel(script) as model:
         result = run_turn(model, "m", session, "x")
 
     assert ("completed", "done", None, 2) == (result.status, result.final_reply, result.error, result.steps)

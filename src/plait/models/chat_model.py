@@ -163,6 +163,7 @@ class ChatChannel:
         try:
             if not 200 <= stream.status < 300:
                 raise attempt.refused(stream.status, stream.headers, error_body(stream))
+            attempt.content_type = stream.headers.get("content-type", "")
             for data in stream:
                 if attempt.feed(data):
                     stream.finish()
@@ -215,6 +216,7 @@ class AsyncChatChannel:
         try:
             if not 200 <= stream.status < 300:
                 raise attempt.refused(stream.status, stream.headers, await aerror_body(stream))
+            attempt.content_type = stream.headers.get("content-type", "")
             async for data in stream:
                 if attempt.feed(data):
                     await stream.finish()

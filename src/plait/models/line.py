@@ -191,6 +191,8 @@ class Attempt:
         self.request = request
         self.ask: Think | None = None
         """What it was made for."""
+        self.content_type = ""
+        """What the answer is sent as, by its header."""
         self._sent = sent
         self._line = line
         self._key = key
@@ -221,6 +223,8 @@ class Attempt:
         try:
             reply = self._decoder.finish()
         except ProviderFailed as failed:
+            if failed.detail == "not_event_stream" and self.content_type:
+                failed.message += f" (sent as {self.content_type})"
             raise self._told(failed) from None
         self._line.learn(reply)
         if self._sent is self._line.sent:

@@ -206,7 +206,7 @@ def _call(call: ToolCall, profile: WireProfile, *, is_own: bool) -> dict[str, ob
         item |= {"type": "function", "function": function}
     if is_own:
         return {**item, **(call.extra or {})}
-    return {**item, "extra_content": profile.call_extra} if profile.call_extra is not None else item
+    return {**item, "extra_content": dict(profile.call_extra)} if profile.call_extra is not None else item
 
 
 def _result(result: ToolResult, profile: WireProfile) -> dict[str, object]:

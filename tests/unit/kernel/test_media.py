@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plait.core.facts import MessageAdded, Reset, RetryScheduled
-from plait.core.messages import Image, Message, Text, ToolResult, user
+from plait.core.messages import Image, Message, Text, ToolResult
 from plait.kernel.effects import Outcome, Think
 from plait.kernel.media import LEFT_OUT
 from plait.kernel.rerun import rerun
@@ -54,4 +54,3 @@ def test_a_request_that_said_more_has_no_digest() -> None:
     assert ["user: Do the task.", "assistant: fine"] == world.history
     answers = [fact for fact in world.of_type(MessageAdded) if fact.message.role == "assistant"]
     assert [""] == [fact.sent for fact in answers]
-    assert user("x").role == "user"

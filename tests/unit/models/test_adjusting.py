@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plait.core.exchange import ProviderFailed
-from plait.core.messages import Image, ToolResult, user
+from plait.core.messages import Image, ToolResult
 from plait.engine.agent import Agent
 from plait.engine.result import RunResult
 from plait.kernel.media import LEFT_OUT
@@ -148,4 +148,3 @@ def test_a_picture_in_the_question_can_go_too(colour: str) -> None:
         result = run(Agent(model, clock=VirtualClock()), colour, images=[Image("b2xk")])
     assert f"x{LEFT_OUT}" == result.messages[0].content
     assert () == result.messages[0].images
-    assert user("x").role == result.messages[0].role

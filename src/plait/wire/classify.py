@@ -102,6 +102,10 @@ def _kind_of(error: ErrorBody, status: int) -> ErrorClass:
     may_overflow = status not in _NEVER_OVERFLOW and named not in ("rate_limit", "quota", "auth")
     if may_overflow and says(text, words.OVERFLOW) and not says(text, words.NOT_OVERFLOW):
         return "context_overflow"
+    if says(text, words.SURE_OVERFLOW):
+        return "context_overflow"
+    if named == "rate_limit" and says(text, words.NO_MONEY):
+        return "quota"
     if named not in (None, "unavailable"):
         return named
     by_text = _kind_by_text(text, error, status)
@@ -121,7 +125,7 @@ def _named(error: ErrorBody) -> ErrorClass | None:
 
 
 def _kind_by_text(text: str, error: ErrorBody, status: int) -> ErrorClass | None:
-    if status in _CREDIT_STATUSES and says(text, words.CREDIT):
+    if status in _CREDIT_STATUSES and (says(text, words.CREDIT) or says(text, words.NO_MONEY)):
         return "quota"
     if status == 403:
         return "bad_request" if says(text, words.FLAGGED) else None

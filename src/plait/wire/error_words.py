@@ -21,7 +21,7 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         insufficient_balance insufficient_credits insufficient_credit payment_required credit_balance_too_low
         exceeded_current_quota_error access_terminated_error arrearage budget_exceeded budget_exceeded_error
         allocation_quota free_tier_only usage_not_included not_enough_balance account_overdue_error credits_error
-        token_quota_reached 1113 1304 3036""",
+        token_quota_reached balance_depleted model_not_supported_on_free_tier 1113 1304 3036""",
     "rate_limit": """rate_limit_exceeded rate_limit_error rate_limit_reached_error rate_limit_reached rate_limited
         rate_limit too_many_requests too_many_requests_error too_many_requests_exception resource_exhausted throttling
         throttling_exception throttled throttling_error limit_requests limit_burst_rate token_quota_exceeded
@@ -34,7 +34,7 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "unavailable": """server_error internal_error internal_server_error internal api_error unavailable
         unavailable_error service_unavailable service_unavailable_error service_unavailable_exception upstream_error
         bad_gateway internal_server_exception internal_server_error_exception internal_server_error_error
-        api_connection_error model_error_exception model_stream_error_exception cancelled aborted
+        api_connection_error connection_error model_error_exception model_stream_error_exception cancelled aborted
         temporarily_unavailable 1230 1234""",
     "timeout": """timeout timeout_error request_timeout request_time_out deadline_exceeded gateway_timeout
         model_timeout_exception api_timeout_error internal_error_timeout operation_timeout""",
@@ -52,8 +52,9 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         unknown_model invalid_model invalid_model_error model_not_available model_not_exist unsupported_model
         model_not_supported resource_not_found_exception model_decommissioned model_deprecated model_terminated
         invalid_model_id resource_does_not_exist 1211""",
-    "bad_request": """content_filter content_policy_violation content_policy_violation_error data_inspection_failed
-        responsible_ai_policy_violation moderation_blocked sensitive_content_detected input_text_risk_detection 1301""",
+    "bad_request": """content_filter content_policy content_policy_violation content_policy_violation_error
+        data_inspection_failed responsible_ai_policy_violation moderation_blocked sensitive_content_detected
+        input_text_risk_detection 1301""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
 
@@ -175,7 +176,11 @@ OVERFLOW: Final = _any(
     r"too many (?:input |prompt )?tokens",
     r"(?:token count|input length|prompt length|number of (?:input )?tokens)\b.{0,80}(?:exceed|longer|greater|larger)",
     r"must have less than \d+ tokens|size limit exceeded by \d+ tokens|must be less than max_seq_len",
-    r"exceed max message tokens|expected maxlength: \d+, actual|context shift is disabled",
+    r"exceed max message tokens|expected maxlength: \d+, actual|context shift is disabled|token limit exceeded",
+    r"tokens? in request more than max tokens? allowed|maximum allowed input length|configured context size is",
+    r"input length\b.{0,40}exceeds (?:the )?model|total tokens? .{0,40}exceeds? the (?:model|max|limit)",
+    r"ran out of room in .{0,40}context|exceeds the max_model_len|slot context: |supports only \d+k context",
+    r"上下文(?:过长|超出|长度超)|超出最大上下文|超过最大长度",
     r"input token count is \d+ but model only supports",
     r"exceed\w* (?:the |model |model's |this model's )*(?:token limit|max(?:imum)? (?:length|number of tokens|prompt))",
     r"maximum prompt length is \d|max_tokens must be at least 1, got -",
@@ -187,6 +192,8 @@ OVERFLOW: Final = _any(
     r"'(?:messages|input)(?:\[\d+\])?(?:\.(?:content|output)\b[^']*)?': string too long",
 )
 """Sentences that say that the request does not fit the model's window."""
+SURE_OVERFLOW: Final = r"supports only \d+k context"
+"""A sentence that says so whatever the status: one provider reports it as a refused key."""
 NOT_OVERFLOW: Final = _any(
     r"per (?:minute|second|hour|day)", r"\bTPM\b|\bTPD\b|\bRPM\b", r"rate limit", r"\bquota\b", r"please wait before"
 )
@@ -210,7 +217,8 @@ HISTORY: Final = _any(
     r"tool_?use`? ids? (?:were|must)|tool_use_id|`?tool_?result`? blocks?|when using tooluse and toolresult",
     r"[\"']?tool_calls?[\"']? must be followed|role '?tool'? must (?:be a response|follow)|tool_call_ids? did not",
     r"tool_call_id\b.{0,80}(?:not found|invalid|missing|unknown|must|no matching)|tool call id was",
-    r"duplicate value for '?tool_call_id|tool result'?s? tool id|invalid tool_call_id|\btool call id\b",
+    r"duplicate (?:value for '?)?tool_call_id|missing corresponding tool call",
+    r"tool result'?s? tool id|invalid tool_call_id|\btool call id\b",
     r"no tool (?:call|output) found for|no matching (?:tool|function) call",
     r"tool call and result|number of function (?:calls|response)|function (?:response|call) (?:parts|turn)",
     r"function_(?:response|call)\.name|without its required (?:'reasoning'|following)",
@@ -234,6 +242,7 @@ TOOLS: Final = _any(
     r"invalid (?:function|tool) (?:name|schema|parameters)", r"(?:duplicate|tool) names? must be unique",
     r"(?:tool|function)(?:'s)? (?:name|schema|parameters?)\b.{0,80}(?:invalid|must|should|match|not (?:valid|allowed))",
     r"schema produces a constraint that has too many states|json schema conversion|failed to parse tools",
+    r"error parsing grammar|json-schema-to-grammar|unable to generate parser",
     r"\btools?\.function\b|'tools': (?:empty|duplicate)|too short - 'tools'|struct field .{0,60}\btools\b",
     r"duplicate (?:function|tool)\b|(?:function|tool) names? (?:is|are|must be) (?:not )?(?:unique|duplicated)",
 )  # fmt: skip
@@ -265,5 +274,11 @@ CREDIT: Final = _any(
     r"usage limit|key limit|billing cycle", r"exceeded your (?:current )?(?:quota|usage)", r"free tier\b.{0,40}exhaust",
 )  # fmt: skip
 """Sentences about money; asked only where a status leaves auth and quota open, or where a 400 says so."""
+NO_MONEY: Final = _any(
+    r"insufficient (?:balance|credit|fund)|balance is (?:insufficient|too low)|credit balance",
+    r"(?:all available|no usable|out of|no) (?:credits?|funds)\b|credits (?:have been )?exhausted|monthly quota",
+    r"余额不足|用量上限",
+)
+"""Sentences about money that are believed even beside a code for speed."""
 FLAGGED: Final = r"\bflagged\b|\bmoderation\b"
 """Sentences about what may not be said."""

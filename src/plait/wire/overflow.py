@@ -26,7 +26,9 @@ _PAIRS: Final = tuple(
         rf"input token count is {_N} but model only supports up to {_N}",
         rf"keep the first {_N} tokens .{{0,80}}context length of only {_N}",
         rf"prompt \(length {_N}\) is longer than .{{0,40}}length of {_N}",
-        rf"input length {_N} exceeds .{{0,40}}length {_N}",
+        rf"input length \(?{_N}\)? exceeds .{{0,60}}length (?:of )?\(?{_N}\)?",
+        rf"prompt has {_N} tokens, but the configured context size is {_N}",
+        rf"prompt {_N} tokens .{{0,40}}slot context: {_N}",
         rf"prompt_tokens \({_N}\) must be less than max_seq_len \({_N}\)",
         rf"tokens \({_N}\) exceeded .{{0,60}}limit \({_N}\)",
         rf"number of input tokens {_N} cannot exceed .{{0,40}}limit {_N}",
@@ -43,6 +45,7 @@ _REVERSED: Final = tuple(
         rf"maximum prompt length is {_N} but the request contains {_N}",
         rf"model token limit: {_N} \(requested: {_N}\)",
         rf"cannot exceed {_N} - received {_N}",
+        rf"slot context: {_N} tokens, prompt {_N}",
         rf"must have less than {_N} tokens\. Given: {_N}",
         rf"max input tokens: {_N}, request input token count: {_N}",
     )

@@ -16,11 +16,9 @@ SECTIONS = {"model": "o:m", "encoding": "e", "tools": "t", "system": "s"}
 FIRST = Note(None, SECTIONS, 0, 3_600.0).observation()
 
 
-def answer(read: int | None, input: int = 10_000, origin: str = "o:m", **more: int) -> MessageAdded:
+def answer(read: int | None, input: int = 10_000, origin: str = "o:m") -> MessageAdded:
     """Return the fact of an answer with these numbers."""
-    return MessageAdded(
-        Message("assistant", (Text("x"),), origin), Usage(input, 1, cache_read=read, **more), "end_turn"
-    )
+    return MessageAdded(Message("assistant", (Text("x"),), origin), Usage(input, 1, cache_read=read), "end_turn")
 
 
 def told(*facts: Fact, step_s: float = 1.0) -> list[CacheRequest]:

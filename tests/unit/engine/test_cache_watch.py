@@ -47,7 +47,7 @@ class Talk:
     """A conversation and what was heard of it."""
 
     def __init__(self, model: ChatModel, held: Terms, log: Any = None, state: Any = None) -> None:
-        self.log = log or MemoryLog(SystemClock().now_ms)
+        self.log: Any = log or MemoryLog(SystemClock().now_ms)
         self.conversation = Conversation(model, held, Workbench(), log=self.log, alog=self.log, state=state)
         self.heard: list[Event] = []
         self.conversation.observers.add(self.heard.append, Committed, Notice)

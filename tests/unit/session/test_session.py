@@ -27,7 +27,8 @@ SPEC = default_specification("m", "http://127.0.0.1:1/v1")
 def talked(**options: object) -> Session:
     """Return a session after one turn with a tool call."""
     session = init_session(SPEC, tools=[Tool("now", "Say when.", lambda: "noon")], **options)
-    with ScriptedModel([Say(calls=[Call("now")], usage={"input": 5, "output": 1, "cache_read": 0}), "It is noon."]) as model:
+    asks = Say(calls=[Call("now")], usage={"input": 5, "output": 1, "cache_read": 0})
+    with ScriptedModel([asks, "It is noon."]) as model:
         run_turn(model, "m", session, "When?")
     return session
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed
+from plait.models.credentials import split_keys
 
 KEYRING_WAIT_S: Final = 5.0
 COMMAND_WAIT_S: Final = 10.0
@@ -166,8 +167,8 @@ def _field(value: object, dotted: str) -> object:
 
 
 def _some(value: object) -> tuple[str, ...]:
-    key = value.strip() if isinstance(value, str) else ""
-    return (key,) if key else ()
+    """Return the keys in a value: one a line, or split by commas."""
+    return split_keys(",".join(value.splitlines())) if isinstance(value, str) else ()
 
 
 def _words(command: str) -> list[str]:

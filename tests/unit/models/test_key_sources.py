@@ -56,6 +56,13 @@ def test_a_file_holds_a_key_whole_or_in_a_field(tmp_path: Path) -> None:
     assert () == FromFile(str(tmp_path / "none")).find({})
 
 
+def test_a_source_may_hold_several_keys(tmp_path: Path) -> None:
+    """One key a line, or split by commas, from a file and from a command; blanks and repetitions are nothing."""
+    (tmp_path / "keys").write_text("k1\n\nk2, k3\nk1\n")
+    assert ("k1", "k2", "k3") == FromFile(str(tmp_path / "keys")).find({})
+    assert ("k1", "k2", "k3") == FromCommand(f"cat {tmp_path / 'keys'}").find({})
+
+
 def test_a_damaged_file_is_told_without_what_is_in_it(tmp_path: Path) -> None:
     """The failure names the file and quotes nothing of it."""
     path = tmp_path / "key.json"

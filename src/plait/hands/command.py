@@ -18,8 +18,8 @@ _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"
 StreamName = Literal["stdout", "stderr"]
 OnOutput = Callable[[str, StreamName], None]
 """Called with each piece of text as it arrives, in a thread of the command's own."""
-Ended = Literal["exited", "timed_out", "cancelled", "overflowed"]
-"""Why a command is over: by itself, or what stopped it."""
+Ended = Literal["exited", "timed_out", "cancelled", "overflowed", "lost"]
+"""Why a command is over: by itself, or what stopped it. `lost`: whoever watched over it is gone, and nobody knows."""
 Leftovers = Literal["leave", "kill"]
 """What happens to processes that are still there when the command itself has ended by itself.
 
@@ -89,6 +89,14 @@ class Finished:
     duration_s: float
     leftover: Leftover | None = None
     """What still holds the output open, when that was left alone."""
+    note: str = ""
+    """What a reader has to know besides."""
+
+    @classmethod
+    def never_started(cls, options: RunOptions) -> Finished:
+        """What comes of a command that was cancelled before it began."""
+        empty = Captured(b"", b"", 0)
+        return cls("cancelled", None, None, empty, empty if options.separates_errors else None, 0.0)
 
     @property
     def timed_out(self) -> bool:

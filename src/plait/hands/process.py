@@ -10,16 +10,26 @@ import os
 import threading
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.hands.command import Command, Finished, RunOptions
+from plait.hands.refusals import refusal_from
 
 if TYPE_CHECKING:
-    from plait.hands.running import Running
+    from plait.hands.launcher import Launcher, Started
+    from plait.hands.spool import Entry
 
 _LOOK_UP_S: Final = 0.1
+
+
+class Runs(Protocol):
+    """One run of one command."""
+
+    def run(self) -> Finished:
+        """See it through, in whatever thread, and return what came of it."""
+        ...
 
 
 def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> Finished:
@@ -38,12 +48,60 @@ def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> 
 
     stop = cancel.child() if cancel is not None else Cancel()
     try:
-        running = Running(command.argv, options, stop)
-        if threading.current_thread() is not threading.main_thread():
-            return running.run()
-        return _run_beside(running, stop)
+        return _run(Running(command.argv, options, stop), stop)
     finally:
         stop.detach()
+
+
+def run_supervised(
+    command: Command, options: RunOptions, entry: Entry, launcher: Launcher, cancel: Cancel | None = None
+) -> Finished:
+    """Run a command as `run` does, under a supervisor that outlives this process and leaves the end in `entry`.
+
+    The program is named by its absolute path. `output_bytes_max` and `leftovers` are not looked at.
+    Durability: when this process dies, the command goes on to its own time limit, and `attach` has what came of it.
+    Cancel: as `run`.
+    """
+    _check_argv(command)
+    from plait.hands.supervised import Supervised, order_of  # its modules exist on POSIX only
+
+    stop = cancel.child() if cancel is not None else Cancel()
+    try:
+        order = order_of(command.argv, options, entry)
+
+        def begin() -> Started:
+            try:
+                entry.make()
+            except OSError as error:
+                raise refusal_from(error, entry.folder, "run a command with") from error
+            started = launcher.take()
+            started.order(order)
+            return started
+
+        return _run(Supervised(entry, options, stop, begin), stop)
+    finally:
+        stop.detach()
+
+
+def attach(entry: Entry, options: RunOptions, cancel: Cancel | None = None) -> Finished:
+    """Wait for the end of a command that an earlier process started, and return what came of it.
+
+    `options` are those it was started with. Its end is `lost` when nobody is left who could tell it.
+    Cancel: as `run`.
+    """
+    from plait.hands.supervised import Supervised
+
+    stop = cancel.child() if cancel is not None else Cancel()
+    try:
+        return _run(Supervised(entry, options, stop), stop)
+    finally:
+        stop.detach()
+
+
+def _run(running: Runs, stop: Cancel) -> Finished:
+    if threading.current_thread() is not threading.main_thread():
+        return running.run()
+    return _run_beside(running, stop)
 
 
 def _check_argv(command: Command) -> None:
@@ -58,7 +116,7 @@ def _check_argv(command: Command) -> None:
         raise Refusal("INVALID_INPUT", "the command has a NUL character", hint="leave it out")
 
 
-def _run_beside(running: Running, stop: Cancel) -> Finished:
+def _run_beside(running: Runs, stop: Cancel) -> Finished:
     """Run in a thread of its own, because Ctrl-C may strike the main thread between any two steps.
 
     Here it strikes a wait: the tree is stopped, the thread ends, and only then is it raised.
@@ -84,7 +142,7 @@ class _Box:
     would take a thread for ended when an interrupt strikes it.
     """
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Runs) -> None:
         self._running = running
         self._result: Finished | None = None
         self._error: BaseException | None = None

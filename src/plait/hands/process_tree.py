@@ -7,6 +7,8 @@ the environment (which `setsid`, double forks and `nohup` keep). A process is kn
 its signals go through a pidfd where there is one, so none reaches a stranger who got the id later. Where there is no
 /proc, only the process group is known. What left session, group, parent and environment behind is not found: only a
 fence holds that.
+
+`supervisor` imports this module without its package, so it stands on the standard library alone.
 """
 
 from __future__ import annotations
@@ -122,6 +124,15 @@ def stop_marked(mark: str, grace_s: float = 0.0) -> bool:
         if tree.wait_until_dead(grace_s):
             return True
     return tree.kill()
+
+
+def signal_process(pid: int, start: int, number: signal.Signals) -> bool:
+    """Signal the process that began at `start` (clock ticks since boot) and no other; say whether it is there."""
+    process = _look(pid)
+    if process is None or process.start != start or not process.is_alive:
+        return False
+    _send(process, number)
+    return True
 
 
 def _send_group(group: int, number: signal.Signals) -> None:

@@ -48,7 +48,7 @@ class Running:
     def run(self) -> Finished:
         """Start, read, wait, clean up. Raises `Refusal` when the command cannot be started."""
         if self._stop.reason is not None:
-            return self._never_started()
+            return Finished.never_started(self._options)
         try:
             self._make_pipes()
             process = self._spawn()
@@ -170,10 +170,6 @@ class Running:
             duration_s=time.monotonic() - self._started_at,
             leftover=Leftover(self._mark) if still_open else None,
         )
-
-    def _never_started(self) -> Finished:
-        empty = Capture().finish()
-        return Finished("cancelled", None, None, empty, empty if self._options.separates_errors else None, 0.0)
 
 
 class _Watch:

@@ -21,8 +21,9 @@ from plait.hands.environment import child_environment
 from plait.hands.process import run
 from plait.hands.process_tree import stop_marked
 from plait.hands.text import marker
-from plait.kernel.tools import ToolContext
+from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import FAILURE, Reply
+from plait.tools.kept_commands import LOST, KeptCommands, KeptIntent, recovered
 from plait.tools.spill import Spill, where
 
 OnText = Callable[[str], None]
@@ -64,26 +65,47 @@ class Shell:
     """Carried by everything that is started here, so that it can be found again at the end of the session."""
     has_run: threading.Event = field(default_factory=threading.Event)
     """Set once something was started."""
+    kept: KeptCommands | None = None
+    """Where commands run that outlive this process; without it they run here, and die unseen with it."""
 
     def exec_shell(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its two streams are one. A failing command is an answer, not a failure."""
         limit_s = self._limit_s(timeout_s)
-        done = self._run(command, limit_s, context, separates_errors=False)
-        return self._answer(done, limit_s, [_shown(done.output)], fails_on_exit=False)
+        return self._told(self._run(command, limit_s, context, separates_errors=False), limit_s)
 
     def bash(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its errors come in a section of their own, and a failing command has failed."""
         limit_s = self._limit_s(timeout_s)
-        done = self._run(command, limit_s, context, separates_errors=True)
-        sections = [_shown(done.output)]
-        if done.errors is not None and done.errors.total_bytes:
-            sections.append(f"[stderr]\n{_shown(done.errors)}")
-        return self._answer(done, limit_s, sections, fails_on_exit=True)
+        return self._told(self._run(command, limit_s, context, separates_errors=True), limit_s)
 
-    def close(self, grace_s: float = 0.5) -> None:
-        """End what commands have left running in the background."""
-        if self.has_run.is_set():
+    def recovery(self, *, separates_errors: bool) -> Recovery | None:
+        """Return how `exec_shell` or (with errors apart) `bash` finds out what became of a command."""
+        kept = self.kept
+        if kept is None:
+            return None
+
+        def intend(keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | None:
+            timeout_s = keywords.get("timeout_s")
+            return kept.intend(self._limit_s(None if timeout_s is None else float(str(timeout_s))))
+
+        def settle(keywords: Mapping[str, object], context: ToolContext) -> Reply:
+            assert context.intent is not None
+            intent = KeptIntent.from_dict(context.intent)
+            options = self._run_options(intent.timeout_s, separates_errors=separates_errors)
+            done = kept.settle(intent, options, context.cancel)
+            if isinstance(done, ToolResult):
+                return done
+            return recovered(self._told(done, intent.timeout_s))
+
+        return Recovery(intend, settle)
+
+    def close(self, grace_s: float = 0.5, *, keep_jobs: bool = False) -> None:
+        """End what commands have left running in the background, and commands of an earlier process."""
+        has_run = self.has_run.is_set() or (self.kept is not None and self.kept.has_entries)
+        if has_run and not keep_jobs:
             stop_marked(self.mark, grace_s)
+        if self.kept is not None:
+            self.kept.close()
 
     def _limit_s(self, timeout_s: float | None) -> float:
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
@@ -98,24 +120,27 @@ class Shell:
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
         cancel: Cancel | None = None if context is None else context.cancel
         self.has_run.set()
+        options = self._run_options(limit_s, separates_errors=separates_errors)
+        intent = None if context is None or self.kept is None else context.intent
+        if intent is None or self.kept is None:
+            return run(Command.shell(command), options, cancel)
+        return self.kept.run(Command.shell(command), options, KeptIntent.from_dict(intent), cancel)
+
+    def _run_options(self, limit_s: float, *, separates_errors: bool) -> RunOptions:
         options, output = self.options, self.options.output
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
         base = os.environ if options.environment is None else options.environment
-        return run(
-            Command.shell(command),
-            RunOptions(
-                cwd=self.root,
-                environment=child_environment(base, keep=options.keep),
-                timeout_s=limit_s,
-                grace_s=options.grace_s,
-                separates_errors=separates_errors,
-                limits=self._capture_limits(len(paths), paths[0]),
-                spill_path=paths[0],
-                errors_spill_path=paths[-1],
-                mark=self.mark,
-                on_output=None if output is None else lambda text, _stream: output(text),
-            ),
-            cancel,
+        return RunOptions(
+            cwd=self.root,
+            environment=child_environment(base, keep=options.keep),
+            timeout_s=limit_s,
+            grace_s=options.grace_s,
+            separates_errors=separates_errors,
+            limits=self._capture_limits(len(paths), paths[0]),
+            spill_path=paths[0],
+            errors_spill_path=paths[-1],
+            mark=self.mark,
+            on_output=None if output is None else lambda text, _stream: output(text),
         )
 
     def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:
@@ -124,6 +149,13 @@ class Shell:
         notes = _NOTES_CHARS + len(marker(_HUGE, where(spill_path)))
         half = max(1, (self.options.chars_max // streams - notes) // 2)
         return CaptureLimits(head_bytes=half, tail_bytes=half)
+
+    def _told(self, done: Finished, limit_s: float) -> Reply:
+        """Return what a model reads of a command; one whose errors were kept apart has failed when it exits so."""
+        sections = [_shown(done.output)]
+        if done.errors is not None and done.errors.total_bytes:
+            sections.append(f"[stderr]\n{_shown(done.errors)}")
+        return self._answer(done, limit_s, sections, fails_on_exit=done.errors is not None)
 
     def _answer(self, done: Finished, limit_s: float, sections: list[str], *, fails_on_exit: bool) -> Reply:
         exit_code = _exit_code(done)
@@ -134,6 +166,8 @@ class Shell:
             lines.append(f"[exit code {'unknown' if exit_code is None else exit_code}]")
         if done.leftover is not None:
             lines.append("[a background process goes on; what it prints from now on is lost]")
+        if done.note:
+            lines.append(done.note)
         data = self._data(done, exit_code)
         if done.timed_out:
             advice = f"Give it more time with timeout_s (at most {self.options.timeout_max_s:g}), or less to do."
@@ -142,6 +176,8 @@ class Shell:
                 f"{FAILURE}The command timed out after {limit_s:g} s and was stopped with all it had started. {advice}",
             )
             data |= {"ok": False, "error": f"timed out after {limit_s:g} s", "code": "TIMEOUT"}
+        elif done.end == "lost":
+            return ToolResult("", "\n".join((LOST, *lines)), data=data | {"ok": False}, status="unknown")
         elif done.cancelled:
             text = "\n".join((f"{FAILURE}The command was cancelled.", *lines))
             data |= {"ok": False, "error": "the command was cancelled", "code": "CANCELLED"}

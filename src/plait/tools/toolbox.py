@@ -6,11 +6,13 @@ Floor: 3. Owns: putting the tools together; never: what one of them does.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TextIO
 
 from plait.core.errors import Refusal
+from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
 from plait.hands.edit import Replacement
@@ -23,6 +25,7 @@ from plait.tools.asking import AskUser, ask
 from plait.tools.file_recovery import FileRecovery, planned_replacement, planned_write
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
+from plait.tools.kept_commands import KeptCommands
 from plait.tools.places import POLICIES, Outside, Places, PolicyName
 from plait.tools.renames import canonical
 from plait.tools.shell import OnText, Shell, ShellOptions
@@ -42,6 +45,9 @@ class ToolboxOptions:
     """What file tools may do beyond the workspace."""
     result_tokens_max: int = 8_000
     """Size of a result as the model sees it, at four characters a token; 0 is no limit."""
+    spool: str | os.PathLike[str] | None = None
+    """Where commands leave their end for a later process, a session's own folder; without it they die unseen with
+    this one. Used for calls that were started with an intent, as durable conversations do."""
     spill_dir: str | os.PathLike[str] | None = None
     """Where cut output is kept; without it in a temporary directory that `close` removes."""
     own_places: tuple[str, ...] = ()
@@ -81,6 +87,7 @@ class Toolbox:
         self._places = Places.of(root, outside, self._spill, options.own_places)
         self.root = self._places.root
         self.locks = FileLocks()
+        kept = None if options.spool is None else KeptCommands.over(options.spool)
         self.shell = Shell(
             self.root,
             ShellOptions(
@@ -93,6 +100,8 @@ class Toolbox:
                 options.grace_s,
             ),
             self._spill,
+            uuid.uuid4().hex if kept is None else kept.mark,
+            kept=kept,
         )
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
@@ -102,6 +111,8 @@ class Toolbox:
             "write_file": files.of(planned_write),
             "str_replace": files.of(planned_replacement("first")),
             "edit_file": files.of(planned_replacement("refuse")),
+            "exec_shell": self.shell.recovery(separates_errors=False),
+            "bash": self.shell.recovery(separates_errors=True),
         }
         self.finding = Finding(self._places, self._spill, chars_max)
 
@@ -136,10 +147,16 @@ class Toolbox:
         """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
         self._allowed_calls.add(call_id)
 
+    def sweep(self, needed: Iterable[ToolStart]) -> None:
+        """Remove what commands of earlier processes have left, but for that of the calls which have no result yet."""
+        if self.shell.kept is not None:
+            self.shell.kept.sweep(
+                {str(start.intent["spool"]) for start in needed if start.intent and "spool" in start.intent}
+            )
+
     def close(self, *, keep_jobs: bool = False) -> None:
         """End what commands left running, remove output that was kept only for the session, let go of the root."""
-        if not keep_jobs:
-            self.shell.close()
+        self.shell.close(keep_jobs=keep_jobs)
         if self._owns_spill:
             self._spill.close()
         self._places.close()

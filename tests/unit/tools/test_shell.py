@@ -1,4 +1,4 @@
-"""The shell with real commands."""
+"""The shell with real commands, run by this process and under a supervisor."""
 
 from __future__ import annotations
 
@@ -6,19 +6,61 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plait.core.cancel import Cancel
+from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Reply
-from plait.tools.toolbox import Toolbox
+from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 from .conftest import MakeToolbox
 from .replies import done
+
+
+class DurableToolbox(Toolbox):
+    """A toolbox whose commands are started as a durable conversation starts them: with an intent."""
+
+    def exec_shell(self, command: str, timeout_s: float | None = None, call: ToolContext | None = None) -> Reply:
+        """Run a command line under a supervisor."""
+        return super().exec_shell(command, timeout_s, self._begun("exec_shell", command, timeout_s, call))
+
+    def bash(self, command: str, timeout_s: float | None = None, call: ToolContext | None = None) -> Reply:
+        """Run a command line under a supervisor, its errors apart."""
+        return super().bash(command, timeout_s, self._begun("bash", command, timeout_s, call))
+
+    def _begun(self, name: str, command: str, timeout_s: float | None, call: ToolContext | None) -> ToolContext:
+        recovery = self.recovery(name)
+        assert recovery is not None
+        call = call or ToolContext("1", "k", Cancel())
+        try:
+            return replace(call, intent=recovery.intend({"command": command, "timeout_s": timeout_s}, call))
+        except Refusal:
+            return call
+
+
+@pytest.fixture(params=["here", "supervised"])
+def make(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Iterator[MakeToolbox]:
+    """Return a function that opens the workspace with some options, once for each way in which commands run."""
+    opened: list[Toolbox] = []
+
+    def open_it(**options: object) -> Toolbox:
+        more: dict[str, Any] = {"grace_s": 0.1} | options
+        if request.param == "supervised":
+            opened.append(DurableToolbox(root, ToolboxOptions(**more, spool=tmp_path / "spool")))
+        else:
+            opened.append(Toolbox(root, ToolboxOptions(**more)))
+        return opened[-1]
+
+    yield open_it
+    for box in opened:
+        box.close()
 
 
 def is_alive(pid: int) -> bool:

@@ -16,7 +16,7 @@ from plait.session.pricing import PriceCheck, check_price
 def check_and_display_pricing(schema: Mapping[str, Any]) -> PriceCheck:
     """Tell on stderr what the model of a spec costs, and refuse one that is dearer than the spec allows.
 
-    OpenRouter's own list is asked, without a key; nothing is sent for any other endpoint.
+    OpenRouter's own list is asked, and Azure's public one, without a key; nothing is sent for any other endpoint.
 
     Raises:
         PricingLimitExceededError: the price is above a limit of the spec.

@@ -172,6 +172,11 @@ def openrouter_price(transport: Transport, model: str, url: str = OPENROUTER_MOD
 
     The list is public: no key is sent.
     """
+    return _listed(public_document(transport, url), model)
+
+
+def public_document(transport: Transport, url: str) -> object:
+    """Return a JSON document that anybody may read, None where it cannot be had; no key is sent."""
     try:
         stream = transport.open(HttpRequest("GET", url, {"Accept": "application/json"}), _QUICK)
         try:
@@ -182,7 +187,7 @@ def openrouter_price(transport: Transport, model: str, url: str = OPENROUTER_MOD
                     return None
         finally:
             stream.close()
-        return _listed(json.loads(bytes(body)), model) if stream.status == 200 else None
+        return json.loads(bytes(body)) if stream.status == 200 else None
     except (ProviderFailed, ValueError, RecursionError):
         return None
 

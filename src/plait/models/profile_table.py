@@ -125,6 +125,7 @@ PROFILES: Final[tuple[EndpointProfile, ...]] = (
         name="azure",
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
         base_path="/openai/v1",
+        is_azure_priced=True,
         key_env=("AZURE_OPENAI_API_KEY",),
         auth_header="api-key",
         wire=WireProfile(origin="azure", structured_output="always", max_tokens_field="max_completion_tokens"),

@@ -77,6 +77,8 @@ class EndpointProfile:
     """Whether the endpoint routes to several providers, and requests can stay with the first that answered."""
     lists_prices: bool = False
     """Whether its list of models says what each costs."""
+    is_azure_priced: bool = False
+    """Whether Azure's public list of retail prices says what its models cost."""
     models: tuple[ModelTraits, ...] = ()
     """What is known of models by name; of several that fit, the longest beginning counts."""
 

@@ -5,14 +5,23 @@ Floor: 5. Owns: where the price of a spec's model is looked for; never: the arit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, Final
 
 from plait.engine.spec import model_of
+from plait.models.azure_prices import AZURE_PRICES, KEPT_FOR_S, azure_price, fetch_meters
 from plait.models.openai_client import OpenAI
 from plait.models.prices import Direction, Price, PriceTable, check_limits, known_prices, openrouter_price
+from plait.models.transport import Transport
+from plait.store.disk import make_private_folder, replace_file
+from plait.store.layout import state_home
 
 _LIMITS: Final[Mapping[Direction, str]] = {
     "input": "max_input_token_price_per_million",
@@ -45,8 +54,8 @@ def has_limits(schema: Mapping[str, Any]) -> bool:
 def check_price(schema: Mapping[str, Any], client: object, *, prices: PriceTable | None = None) -> PriceCheck:
     """Find out what a spec's model costs at a client's endpoint, and refuse one that is too dear.
 
-    OpenRouter's own list is asked, without a key; for other providers the table of prices says. A price that cannot
-    be found out refuses nothing.
+    OpenRouter's own list is asked, and Azure's public one, which is kept for a week in the state folder; both without
+    a key. For other providers the table of prices says. A price that cannot be found out refuses nothing.
 
     Args:
         client: what `create_client` returned for the spec.
@@ -74,9 +83,31 @@ def _price(model: str, client: object, prices: PriceTable | None) -> tuple[Price
         return None, f"{at.host} is in no table of prices"
     table = prices or known_prices()
     price = table.price_of(at.profile.name, model)
+    if price is None and at.profile.is_azure_priced:
+        price = azure_price(kept_meters(client.backend.transport, state_home(os.environ)), model)
+        if price is not None:
+            return price, "Azure's list of retail prices"
     if price is None:
         return None, f"the table of prices has no such model of {at.profile.name}"
     return price, f"the table of {price.as_of or table.as_of}"
+
+
+def kept_meters(transport: Transport, home: Path, url: str = AZURE_PRICES) -> Sequence[Sequence[str]]:
+    """Return Azure's list: the one that is kept, unless it is too old; a new one is kept where that is possible."""
+    path = home / "prices" / "azure.json"
+    try:
+        kept = json.loads(path.read_bytes())
+        if 0 <= time.time() - kept["at"] < KEPT_FOR_S:
+            return [(str(name), str(Decimal(price))) for name, price in kept["meters"]]
+    except (OSError, ValueError, TypeError, KeyError, InvalidOperation):
+        pass  # not there, or not ours: the list is read again
+    meters = fetch_meters(transport, url)
+    if meters:
+        # Nothing is lost when it cannot be kept: the next one reads the list again.
+        with suppress(OSError):
+            make_private_folder(path.parent)
+            replace_file(path, json.dumps({"at": time.time(), "meters": meters}).encode())
+    return meters
 
 
 def _shown(amount: Decimal | None) -> str:

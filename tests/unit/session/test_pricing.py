@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import plait
 from plait.cli.pricing import check_and_display_pricing
 from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.engine.spec import default_specification
+from plait.models.azure_prices import azure_price
 from plait.models.openai_client import OpenAI
 from plait.models.prices import Price, PriceTable, user_prices_path
 from plait.models.profiles import profile_named
 from plait.models.registry import Descriptor, ModelRegistry, Provider
+from plait.models.sync_http import SyncTransport
 from plait.session.clients import create_client
-from plait.session.pricing import check_price
+from plait.session.pricing import check_price, kept_meters
 from plait.session.tasks import run_task
 from plait.testing import Say, ScriptServer
 from tests.unit.models.transports import raw_server
@@ -131,3 +134,39 @@ def test_a_damaged_table_of_the_users(tmp_path: Path, monkeypatch: pytest.Monkey
     with ScriptServer([Say("done", usage=USED)]) as server:
         result = run_task(default_specification("m", server.url), "x")
     assert ("completed", None) == (result.status, result.turn_usage.cost)
+
+
+def test_azures_list_is_kept_for_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked once, and again when what is kept is old or damaged; a folder that takes nothing costs a request."""
+    asked: list[bytes] = []
+    items = [{"meterName": "gpt 9 Inp glbl Tokens", "retailPrice": 0.003, "unitOfMeasure": "1K"}]
+    body = json.dumps({"Items": items}).encode()
+
+    def serve(connection: socket.socket) -> None:
+        asked.append(connection.recv(65_536))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+
+    transport, kept = SyncTransport(), tmp_path / "prices/azure.json"
+    with raw_server(serve) as url:
+        for damage in (None, None, '{"at": 1, "meters": []}', "[", '{"at": 9e99, "meters": []}', '{"at": NaN}'):
+            if damage is not None:
+                kept.write_text(damage)
+            assert Price(Decimal(3)) == azure_price(kept_meters(transport, tmp_path, url), "gpt-9")
+        (tmp_path / "file").write_text("")
+        assert kept_meters(transport, tmp_path / "file", url)
+    transport.close()
+
+    assert 6 == len(asked)
+
+
+def test_a_price_of_azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model of an Azure endpoint is looked up in the kept list; a deployment of another name has no price."""
+    monkeypatch.setenv("PLAIT_HOME", str(tmp_path))
+    (tmp_path / "prices").mkdir()
+    meters = [["gpt 9 Inp glbl Tokens", "3"], ["gpt 9 Outp glbl Tokens", "15"]]
+    (tmp_path / "prices/azure.json").write_text(json.dumps({"at": time.time(), "meters": meters}))
+    wanted = spec("https://res.openai.azure.com", **{OUT: 14})
+
+    with pytest.raises(PricingLimitExceededError, match="15"):
+        check_price(wanted, create_client(wanted), prices=TABLE)
+    assert check_price({**wanted, "model": "mine"}, create_client(wanted), prices=TABLE).price is None

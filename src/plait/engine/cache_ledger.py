@@ -164,6 +164,30 @@ class CacheLedger:
         timed = zip(facts, times_ms, strict=True)
         return [request for fact, at_ms in timed if (request := self.take(fact, at_ms)) is not None]
 
+    def absorb(self, facts: Iterable[Fact], times_ms: Iterable[int]) -> None:
+        """Take facts in without telling of their requests: thousands of them stand between a user and a resume."""
+        last: tuple[MessageAdded, int, int] | None = None
+        for fact, at_ms in zip(facts, times_ms, strict=True):
+            kind = type(fact)
+            if kind is MessageAdded:
+                self._length += 1
+                if is_answer(fact):
+                    if last is not None and last[0].message.origin != fact.message.origin:
+                        self._answered(*last)
+                    last = (fact, at_ms, self._length - 1)
+                    self.answers += 1
+                    if fact.usage is not None and (fact.usage.cache_read or fact.usage.cache_write):
+                        self.proved_ms = at_ms
+            elif kind is RoundClosed:
+                self._length += 1
+            elif kind in _TAKE:
+                if last is not None:
+                    self._answered(*last)
+                    last = None
+                self.take(fact, at_ms)
+        if last is not None:
+            self._answered(*last)
+
     def take(self, fact: Fact, at_ms: int) -> CacheRequest | None:
         """Take a fact in; return the request that it tells the end of."""
         take = _TAKE.get(type(fact))
@@ -193,14 +217,21 @@ class CacheLedger:
 
     def _message(self, fact: MessageAdded, at_ms: int) -> CacheRequest | None:
         self._length += 1
-        if fact.message.role != "assistant" or (fact.usage is None and not fact.sent):
+        if not is_answer(fact):
             return None
-        usage, origin = fact.usage or Usage.UNAVAILABLE, fact.message.origin
-        request = self._request("step", usage, origin, at_ms)
-        self._sent = _Sent(at_ms, origin, usage.input, self._length - 1)
-        self._resets, self._told, self._is_told = [], None, False
-        self.origin, self.answers, self.answered_ms = origin, self.answers + 1, at_ms
+        request = self._request("step", fact.usage or Usage.UNAVAILABLE, fact.message.origin, at_ms)
+        self.answers += 1
+        self._answered(fact, at_ms, self._length - 1)
         return request
+
+    def _answered(self, fact: MessageAdded, at_ms: int, messages: int) -> None:
+        """Let the next request be measured by this one, which held so many messages."""
+        origin, tokens = fact.message.origin, None if fact.usage is None else fact.usage.input
+        if self._sent is not None and origin != self._sent.origin and not self._is_told:
+            self._is_proved = False
+        self._sent = _Sent(at_ms, origin, tokens, messages)
+        self._resets, self._told, self._is_told = [], None, False
+        self.origin, self.answered_ms = origin, at_ms
 
     def _round_closed(self, fact: RoundClosed, at_ms: int) -> None:
         self._length += 1
@@ -233,9 +264,13 @@ class CacheLedger:
         if self._is_told:
             return self._told
         if origin != sent.origin:
-            self._is_proved = False
             return Departure("model", None, "model_changed")
         return None if self._is_proved else self.replaced
+
+
+def is_answer(fact: MessageAdded) -> bool:
+    """Say whether a message is a model's answer to a request: not half of one, and not a host's own."""
+    return fact.message.role == "assistant" and (fact.usage is not None or bool(fact.sent))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class CacheWatch:
 
     def remember(self, facts: Iterable[Fact], times_ms: Iterable[int]) -> None:
         """Take the facts of an earlier process in, with their times: the cache may be warm or cold, but is not new."""
-        self._ledger.take_all(facts, times_ms)
+        self._ledger.absorb(facts, times_ms)
         ledger = self._ledger
         self.restore(ledger.answers, ledger.answered_ms, ledger.proved_ms)
         self._origin = ledger.origin

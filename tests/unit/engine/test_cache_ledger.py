@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,6 +158,36 @@ def test_an_observation_of_something_else_is_passed_over(data: dict[str, Any]) -
 def test_fields_of_a_wrong_kind_are_passed_over(data: dict[str, Any]) -> None:
     """What cannot be meant does not keep the rest from being read."""
     assert Note(Departure("tools", None, "3"), {"a": "1"}) == read_note(Observation(REQUEST, data))
+
+
+numbers = st.none() | st.integers(0, 20_000)
+any_fact = st.one_of(
+    st.builds(answer, numbers, input=st.integers(0, 20_000), origin=st.sampled_from(["o:m", "o:n"])),
+    st.just(MessageAdded(user("a"))),
+    st.just(MessageAdded(assistant("half"))),
+    st.builds(lambda start: Reset(start, start + 1, (user("s"),), "host_edit"), st.integers(0, 5)),
+    st.sampled_from([FIRST, Note(Departure("message", 1, "host_edit")).observation(), TurnEnd("completed")]),
+    st.builds(lambda read: TurnEnd("error", usage=Usage(5, cache_read=read)), numbers),
+)
+
+
+@given(st.lists(any_fact, max_size=12), st.lists(any_fact, max_size=4))
+def test_a_log_that_is_only_read_leads_to_the_same(before: list[Fact], after: list[Fact]) -> None:
+    """What is told of later requests does not depend on whether the earlier ones were told of."""
+    whole, quick = CacheLedger(), CacheLedger()
+    whole.take_all(before, range(len(before)))
+    quick.absorb(before, range(len(before)))
+
+    times_ms = range(len(before), len(before) + len(after))
+    expected = [replace(request, number=0) for request in whole.take_all(after, times_ms)]
+    assert expected == [replace(request, number=0) for request in quick.take_all(after, times_ms)]
+    assert (whole.answers, whole.answered_ms, whole.proved_ms, whole.sections, whole.replaced) == (
+        quick.answers,
+        quick.answered_ms,
+        quick.proved_ms,
+        quick.sections,
+        quick.replaced,
+    )
 
 
 notes = st.builds(

@@ -53,6 +53,8 @@ class _Choice:
     """The field that brought the first call: some servers repeat every call in the older one."""
     opaque: dict[str, DetailMerger] = field(default_factory=dict)
     sealed: str = ""
+    extra: dict[str, object] = field(default_factory=dict)
+    """What an endpoint signs a message with, beside the calls that have signatures of their own."""
     reasoning_field: str = ""
     is_told_whole: bool = False
     """True where the text comes as messages, not as differences."""
@@ -180,6 +182,8 @@ class ChatAssembler:
 
     def _take_delta(self, choice: _Choice, delta: Mapping[str, object], pieces: list[Piece]) -> None:
         content = delta.get("content")
+        if delta.get("extra_content"):
+            _take_extra(choice, delta["extra_content"])
         if not _THOUGHTS.isdisjoint(delta):
             self._take_reasoning(choice, delta, pieces)
         refusal = delta.get("refusal")
@@ -235,6 +239,16 @@ class ChatAssembler:
             (choice.content if kind == "content" else choice.reasoning).append(text)
             if choice is self._first:
                 pieces.append((kind, text))
+
+
+def _take_extra(choice: _Choice, extra: object) -> None:
+    own = extra.get("google") if isinstance(extra, dict) else None
+    if not isinstance(extra, dict) or not isinstance(own, dict):
+        return
+    if own.get("thought_signature"):
+        choice.extra.update(extra)
+    if own.get("thought") is True and choice.think.is_idle and not choice.content:
+        choice.think = ThinkSplitter("inline")  # the text that follows is a think block, whatever the profile says
 
 
 def _missing(choice: _Choice, message: Mapping[str, object]) -> Mapping[str, object]:
@@ -335,7 +349,11 @@ def _replay(thinker: _Choice) -> Mapping[str, object] | None:
 def _opaque(thinker: _Choice) -> dict[str, object]:
     """Return what the provider's own records hold, by field."""
     opaque: dict[str, object] = {name: merger.items() for name, merger in thinker.opaque.items()}
-    return {**opaque, _SEALED_FIELD: thinker.sealed} if thinker.sealed else opaque
+    if thinker.sealed:
+        opaque[_SEALED_FIELD] = thinker.sealed
+    if thinker.extra:
+        opaque["extra_content"] = thinker.extra
+    return opaque
 
 
 def _text(value: object) -> str:

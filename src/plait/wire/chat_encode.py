@@ -35,6 +35,8 @@ PATH: Final = "/chat/completions"
 HEAD_MARKS: Final = 1
 """Cache markers that the head holds at most, where the endpoint takes any."""
 _HEAD: Final = ("messages", "tools", "model")
+_SEALED: Final = ("reasoning_opaque", "extra_content")
+"""Members of a message that only its endpoint can read, sent back as they came beside the readable thought."""
 
 
 class ChatEncoder:
@@ -169,7 +171,7 @@ def _assistant(message: Message, profile: WireProfile) -> Iterator[dict[str, obj
     thoughts = own_reasoning(message, profile)
     if thoughts is not None:
         opaque = {key: value for part in thoughts for key, value in _signed(part.opaque).items()}
-        if not opaque or "reasoning_opaque" in opaque:
+        if opaque.keys() <= {"reasoning_opaque", "extra_content"}:
             item[profile.reasoning_field] = "".join(part.text for part in thoughts)
         item.update(opaque)
     if calls:
@@ -192,9 +194,7 @@ def _signed(opaque: Mapping[str, object] | None) -> Mapping[str, object]:
         ]
         if whole:
             kept[name] = whole
-    if opaque and opaque.get("reasoning_opaque"):
-        kept["reasoning_opaque"] = opaque["reasoning_opaque"]
-    return kept
+    return {**kept, **{name: opaque[name] for name in _SEALED if opaque and opaque.get(name)}}
 
 
 def _call(call: ToolCall, profile: WireProfile, *, is_own: bool) -> dict[str, object]:

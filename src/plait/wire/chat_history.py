@@ -17,7 +17,7 @@ from plait.wire.calls import text_of_arguments
 from plait.wire.encoding import ERROR_PREFIX
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
-_OPAQUE = ("thinking_blocks", "reasoning_details", "reasoning_opaque")
+_OPAQUE = ("thinking_blocks", "reasoning_details", "reasoning_opaque", "extra_content")
 
 
 def decode_messages(items: Iterable[Mapping[str, object]], *, origin: str = "") -> list[Message]:

@@ -91,7 +91,11 @@ def read_error(document: object) -> ErrorBody:
 
 
 def _reasons(item: Mapping[str, object]) -> Iterator[str | int]:
-    """Yield what the details of an error give as their reasons."""
+    """Yield what the details of an error, or a router's notes on it, give as reasons."""
+    notes = item.get("metadata")
+    kind = _word(notes.get("error_type")) if isinstance(notes, Mapping) else None
+    if kind is not None:
+        yield kind
     details = item.get("details")
     for detail in details if isinstance(details, list) else ():
         reason = _word(detail.get("reason")) if isinstance(detail, dict) else None

@@ -33,14 +33,14 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         model_not_ready_exception service_tier_capacity_exceeded server_is_overloaded 3505 3040""",
     "unavailable": """server_error internal_error internal_server_error internal api_error unavailable
         unavailable_error service_unavailable service_unavailable_error service_unavailable_exception upstream_error
-        bad_gateway internal_server_exception internal_server_error_exception internal_server_error_error
+        bad_gateway provider_unavailable internal_server_exception internal_server_error_exception internal_server_error_error
         api_connection_error connection_error model_error_exception model_stream_error_exception cancelled aborted
         temporarily_unavailable 1230 1234""",
     "timeout": """timeout timeout_error request_timeout request_time_out deadline_exceeded gateway_timeout
         model_timeout_exception api_timeout_error internal_error_timeout operation_timeout""",
     "context_overflow": """context_length_exceeded context_window_exceeded context_window_exceeded_error
         model_max_prompt_tokens_exceeded exceed_context_size_error max_context_length_exceeded context_overflow
-        prompt_too_long input_too_long tokens_limit_reached model_context_window_exceeded 1261""",
+        token_limit_exceeded prompt_too_long input_too_long tokens_limit_reached model_context_window_exceeded 1261""",
     "request_too_large": "request_too_large payload_too_large request_entity_too_large entity_too_large body_too_large",
     "invalid_history": """invalid_request_message_order invalid_message_order invalid_encrypted_content
         invalid_request_assistant_message previous_response_not_found missing_thought_signature invalid_message""",

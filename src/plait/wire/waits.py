@@ -128,6 +128,8 @@ def _body_waits(body: ErrorBody, base_s: float | None) -> Iterator[float | None]
 
 def _from_object(item: Mapping[str, object], base_s: float | None) -> float | None:
     candidates: list[Mapping[str, object]] = [item]
+    if isinstance(notes := item.get("metadata"), Mapping):
+        candidates.append(notes)
     details = item.get("details")
     if isinstance(details, list):
         candidates += [detail for detail in details if isinstance(detail, Mapping)]

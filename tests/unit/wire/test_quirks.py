@@ -165,6 +165,17 @@ def test_sealed_thought_is_kept_beside_its_text() -> None:
     assert {"reasoning_text": "hm", "reasoning_opaque": "QQ=="} == told(body)["replay"]
 
 
+def test_thought_that_a_field_announces() -> None:
+    """Text that is marked as a thought is one, without its tags, and the message's own signature is kept."""
+    marked = {"google": {"thought": True}}
+    signed = {"google": {"thought_signature": "S"}}
+    body = chunk(role="assistant", content="<thought>plan", extra_content=marked) + chunk(
+        content=" A", extra_content=marked
+    )
+    got = told(body + chunk(content="</thought>Hi") + chunk("stop", content="", extra_content=signed) + DONE)
+    assert ("plan A", "Hi", {"extra_content": signed}) == (got["reasoning"], got["content"], got["replay"])
+
+
 @pytest.mark.parametrize(
     "opened, closed",
     [
@@ -319,6 +330,7 @@ def test_number_that_nobody_can_read() -> None:
             502,
         ),
         ({"error": {"message": "no", "code": "content_filter", "status": 400}}, "bad_request", "content_filter"),
+        ({"error": {"code": 502, "metadata": {"error_type": "provider_overloaded"}}}, "overloaded", 502),
     ],
 )
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])

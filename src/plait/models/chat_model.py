@@ -17,6 +17,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup, Tell
+from plait.models.allowance import aask_allowance, ask_allowance, tells_allowance
 from plait.models.backend import Backend, BackendOptions
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
@@ -150,8 +151,8 @@ class ChatChannel:
                     return reply
                 if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
-                if failed.kind == "model_not_found":
-                    self._suggest(failed)
+                if failed.kind in ("model_not_found", "quota"):
+                    self._ask_about(failed)
                 raise attempt.broken(failed) from failed.__cause__
 
     def close(self) -> None:
@@ -172,9 +173,14 @@ class ChatChannel:
         finally:
             stream.close()
 
-    def _suggest(self, failed: ProviderFailed) -> None:
+    def _ask_about(self, failed: ProviderFailed) -> None:
+        """Ask the endpoint what else there is to say about a failure: which models it has, when it answers again."""
+        backend = self.line.backend
         with suppress(ProviderFailed):
-            with_near_names(failed, self.line.target.name, list_models(self.line.backend))
+            if failed.kind == "model_not_found":
+                with_near_names(failed, self.line.target.name, list_models(backend))
+            elif tells_allowance(backend, failed):
+                ask_allowance(backend, failed)
 
 
 class AsyncChatChannel:
@@ -203,8 +209,8 @@ class AsyncChatChannel:
                     return reply
                 if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
-                if failed.kind == "model_not_found":
-                    await self._suggest(failed)
+                if failed.kind in ("model_not_found", "quota"):
+                    await self._ask_about(failed)
                 raise attempt.broken(failed) from failed.__cause__
 
     async def aclose(self) -> None:
@@ -225,9 +231,13 @@ class AsyncChatChannel:
         finally:
             await stream.aclose()
 
-    async def _suggest(self, failed: ProviderFailed) -> None:
+    async def _ask_about(self, failed: ProviderFailed) -> None:
+        backend = self.line.backend
         with suppress(ProviderFailed):
-            with_near_names(failed, self.line.target.name, await alist_models(self.line.backend))
+            if failed.kind == "model_not_found":
+                with_near_names(failed, self.line.target.name, await alist_models(backend))
+            elif tells_allowance(backend, failed):
+                await aask_allowance(backend, failed)
 
 
 def chat_model(

@@ -37,7 +37,7 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
 @click.option("--endpoint", metavar="URL", help="Where it is: a base URL, or a provider's name such as openrouter.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
 @click.option("--inference-db", metavar="ID", help="An endpoint of your own list of endpoints, in place of --endpoint.")
-@click.option("-C", "--cwd", "directory", metavar="DIR", default=".", help="Work in this folder.")
+@click.option("-C", "--cwd", "directory", metavar="DIR", help="Work in this folder.")
 @click.option("--spec", metavar="FILE", help="An agent spec: model, endpoint and tools as JSON.")
 @click.option(
     "--max-steps",
@@ -63,24 +63,51 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     show_default=True,
     help="Ask so many times again when an endpoint fails in passing.",
 )
+@click.option(
+    "--strict-cache-proof/--no-strict-cache-proof",
+    default=None,
+    help="End with 4 unless the endpoint says what its prompt cache held; left out: where it is known to say so.",
+)
+@click.option(
+    "--min-cacheable-tokens", metavar="N", type=click.IntRange(min=0), help="Shorter prompts are never cached."
+)
+@click.option(
+    "--cache-ttl-seconds",
+    "cache_ttl_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=finite,
+    help="How long the cache holds a prompt (3600).",
+)
+@click.option("--session", metavar="ID", help="Go on with this session, or begin one of this name.")
+@click.option("--continue", "is_continue", is_flag=True, help="Go on with the newest session of this folder.")
+@click.option("--no-durable", is_flag=True, help="Keep no journal: nothing to go on with later.")
 @click.option("--image", "images", metavar="PATH|URL", multiple=True, help="Show the model a picture; may be repeated.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the answer.")
-def run(words: Sequence[str], as_json: bool, stream_json: bool, **chosen: Any) -> int:
+def run(words: Sequence[str], as_json: bool, stream_json: bool, no_durable: bool, **chosen: Any) -> int:
     """Give the agent a TASK in the current folder and wait for its answer.
 
     The words of the task are joined by blanks; `-` stands for what comes on standard input. File tools inside the
     folder run freely. A command, and a change outside the folder, is asked for on the terminal; where there is none
     it is denied unless --yes was given.
 
-    The answer goes to stdout, everything else to stderr, unless stdout is a terminal, which shows both.
+    The answer goes to stdout, everything else to stderr, unless stdout is a terminal, which shows both. What happens
+    is kept as a session, which `plait resume` goes on with.
     """
+    if chosen["session"] and chosen["is_continue"]:
+        raise click.UsageError("--session and --continue exclude each other")
+    form = form_of(as_json, stream_json)
+    return run_and_report(RunOptions(task=read_task(words), form=form, durable=not no_durable, **chosen))
+
+
+def form_of(as_json: bool, stream_json: bool) -> Form:
+    """Return how a run shows itself; raise `UsageError` for two ways at once."""
     if as_json and stream_json:
         raise click.UsageError("--json and --stream-json exclude each other")
-    form: Form = "json" if as_json else "lines" if stream_json else "text"
-    return run_and_report(RunOptions(task=read_task(words), form=form, **chosen))
+    return "json" if as_json else "lines" if stream_json else "text"
 
 
 def read_task(words: Sequence[str]) -> str:

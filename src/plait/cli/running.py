@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING
 
 from plait.cli.choosing import Choice, choose
 from plait.cli.outcome import Outcome
@@ -19,25 +19,40 @@ from plait.cli.screen import Form, Manner, Screen
 from plait.cli.signals import Signals
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, LimitReached, PlaitError
+from plait.core.images import image_of
 from plait.core.messages import Image
 
-_URL_STARTS: Final = ("http://", "https://", "data:")
+if TYPE_CHECKING:
+    from plait.cli.continuing import Going
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What a run was asked for."""
 
-    task: str
+    task: str | None
+    """None only finishes what a session left unfinished."""
     model: str | None = None
     endpoint: str | None = None
     key_env: str | None = None
     inference_db: str | None = None
-    directory: str = "."
+    directory: str | None = None
+    """Where to work; None is here, or where the resumed session did."""
+    session: str | None = None
+    """The session of this name goes on, or begins."""
+    resume: str | None = None
+    """This session goes on."""
+    is_continue: bool = False
+    """The newest session of the folder goes on."""
+    durable: bool = True
     spec: str | None = None
     max_steps: int = 200
     retries: int = 5
     timeout_s: float | None = None
+    strict_cache_proof: bool | None = None
+    """None: where the endpoint is known to report what it cached."""
+    min_cacheable_tokens: int | None = None
+    cache_ttl_s: float | None = None
     images: Sequence[str] = ()
     yes: bool = False
     form: Form = "text"
@@ -78,17 +93,32 @@ def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner) -> int:
 
 
 def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
-    with _inside(options.directory), _time_limit(options.timeout_s, cancel):
-        choice = _chosen(options)
+    directory, going = options.directory, None
+    if options.resume is not None:
+        from plait.cli.continuing import folder_of, session_meant
+
+        going = session_meant(options)
+        directory = directory or (None if going is None else folder_of(going))
+    with _inside(directory or "."), _time_limit(options.timeout_s, cancel):
+        if going is None and (options.session or options.is_continue):
+            from plait.cli.continuing import session_meant
+
+            going = session_meant(options)
+        choice = _chosen(options, going)
         images = [_image(place) for place in options.images]
         # Only now: a run that cannot begin should say so before the agent is even loaded.
         from plait.cli.turn import Work, carry_out
 
-        outcome = carry_out(Work(options, choice, images, cancel, screen))
+        outcome = carry_out(Work(options, choice, images, cancel, screen, going))
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
 
 
-def _chosen(options: RunOptions) -> Choice:
+def _chosen(options: RunOptions, going: Going | None) -> Choice:
+    if going is not None:
+        from plait.cli.continuing import terms_of
+
+        if (choice := terms_of(options, going)) is not None:
+            return choice
     if options.inference_db and not (options.model or options.spec):
         raise ConfigError(f"no model was chosen for the endpoint {options.inference_db!r}", hint="name it with -m")
     if options.inference_db or (options.spec and not options.endpoint):
@@ -113,12 +143,11 @@ def _inside(directory: str) -> Iterator[None]:
 
 
 def _image(place: str) -> Image:
-    if place.startswith(_URL_STARTS):
-        return Image.from_url(place)
     try:
-        return Image.from_path(place)
-    except OSError as error:
-        raise ConfigError(f"the picture {place!r} cannot be read: {error.strerror}", hint="check --image") from error
+        return image_of(place)
+    except PlaitError as error:
+        error.hint = f"{error.hint} (--image {place})"
+        raise
 
 
 @contextmanager

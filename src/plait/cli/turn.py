@@ -5,14 +5,14 @@ Floor: 7. Owns: the session that a run opens; never: how it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
 from plait.cli.outcome import Outcome
 from plait.cli.terminal import Terminal
-from plait.core.errors import UnsupportedFeature
+from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
 from plait.core.messages import Image
 from plait.engine.limits import Limits
 from plait.engine.spec import AgentSpec, load_specification, model_of
@@ -30,6 +30,7 @@ from plait.tools.spec import schema_entry
 
 if TYPE_CHECKING:
     from plait.cli.choosing import Choice
+    from plait.cli.continuing import Going
     from plait.cli.running import RunOptions
     from plait.cli.screen import Screen
     from plait.core.cancel import Cancel
@@ -48,6 +49,8 @@ class Work:
     images: Sequence[Image]
     cancel: Cancel
     screen: Screen
+    going: Going | None = None
+    """The kept session that goes on."""
 
 
 def carry_out(work: Work) -> Outcome:
@@ -56,7 +59,8 @@ def carry_out(work: Work) -> Outcome:
     Raises:
         PlaitError: the spec, the endpoint or a picture cannot be used.
     """
-    spec = _spec(work)
+    spec, options = _spec(work), work.options
+    bound, resumed_from = _place(work, spec)
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
         cancel=work.cancel,
@@ -66,23 +70,38 @@ def carry_out(work: Work) -> Outcome:
         before_asking=work.screen.settle,
     )
     with (
-        create_client(spec) as client,
+        create_client(bound) as client,
         init_session(
             spec,
             approver=approver,
             on_event=_shown_by(work.screen),
             limits=Limits(max_steps=work.options.max_steps),
+            strict_cache_proof="auto" if options.strict_cache_proof is None else options.strict_cache_proof,
+            min_cacheable_tokens=options.min_cacheable_tokens,
+            cache_ttl_seconds=options.cache_ttl_s,
             retry=Retry(attempts_max=work.options.retries + 1),
             outside="read_outside" if work.options.yes or person else "cli",
             non_interactive=person is None,
+            durable=options.durable,
+            session_id=options.session if resumed_from is None else None,
+            resumed_from=resumed_from,
         ) as session,
     ):
-        price = check_price(spec, client) if has_limits(spec) else None
+        price = check_price(bound, client) if has_limits(bound) else None
         # Only now: what follows is no complaint about the options.
         work.screen.add(work.options.introduction + _opening(work, session))
         if price is not None:
             work.screen.add(str(price))
         return _turn(work, session, client, approver)
+
+
+def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:
+    """Return the spec on the terms of the session that goes on, and where that session is."""
+    if work.going is None:
+        return spec, None
+    from plait.cli.continuing import bound_to  # most runs begin anew
+
+    return bound_to(work.options, work.going, spec)
 
 
 def _opening(work: Work, session: Session) -> str:
@@ -96,12 +115,22 @@ def _opening(work: Work, session: Session) -> str:
 
 def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, approver: RunApprover) -> Outcome:
     asked: object = client
-    task: str | None = work.options.task
+    task = work.options.task
+    if task is None and not session.is_unfinished:
+        raise ConfigError(
+            f"the last turn of {session['session_id']!r} has ended: nothing is left to finish",
+            hint=f'say what to do next: plait resume {session["session_id"]} "..."',
+        )
     if work.images:
         asked = _seeing(client, session) if isinstance(client, OpenAI) else client
         session["messages"].append({"role": "user", "content": _with_images(task or "", work.images)})
         task = None
-    result = run_turn(asked, session["model"], session, task, cancel=work.cancel)
+    try:
+        result = run_turn(asked, session["model"], session, task, cancel=work.cancel)
+    except JournalError as error:
+        if session.kept_in is None and not isinstance(error, SessionBusy):
+            error.hint = f"{error.hint}; --no-durable does without a journal"
+        raise
     return Outcome(
         result.status,
         result.final_reply,
@@ -110,7 +139,17 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
         result.steps,
         result.turn_usage,
         denials=approver.denials,
+        again=_again(session),
     )
+
+
+def _again(session: Session) -> str:
+    """Return the command that goes on with the session; nothing where nothing is kept."""
+    if session.kept_in is None:
+        return ""
+    from plait.cli.continuing import hint_for
+
+    return hint_for(session.kept_in)
 
 
 def _spec(work: Work) -> AgentSpec:

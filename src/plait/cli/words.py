@@ -12,12 +12,14 @@ from typing import Final
 
 from plait.cli.escapes import one_line, visible
 from plait.events import named
+from plait.events.render import render
 
 _TELLING: Final = ("command", "pattern", "path", "question", "query", "input")
 """Arguments that say what a call is about; the first that is there is shown."""
 _SHELLS: Final = frozenset({"exec_shell", "execute_shell_command", "bash"})
 _ARGUMENT_CHARS: Final = 100
 _NOTE_CHARS: Final = 200
+_NOTICE_CHARS: Final = 500
 _EXIT: Final = re.compile(r"\[exit code (\w+)\]\Z")
 
 
@@ -56,8 +58,29 @@ def notice_words(event: named.NamedEvent) -> str | None:
             return "the model repeats itself and was told so"
         case named.Compaction():
             return f"{event.compacted_turns} messages were replaced by a summary"
+        case named.CacheUnmeasurable() | named.CacheProofMissing() | named.CacheMiss() | named.PrefixChanged():
+            return render(event, color=False).strip("[]") or None
+        case named.SessionResumed():
+            return _resumed(event)
+        case named.JournalRecovered() if event.mid_turn:
+            return _recovered(event)
         case _:
             return None
+
+
+def _resumed(event: named.SessionResumed) -> str | None:
+    if event.notice:
+        return one_line(event.notice, _NOTICE_CHARS)
+    if event.messages_loaded:
+        return f"session {event.session_id} goes on with {event.messages_loaded} messages"
+    return f"session {event.session_id} begins"
+
+
+def _recovered(event: named.JournalRecovered) -> str:
+    if not event.pending:
+        return "the last turn had not ended, and goes on"
+    calls = "a call was" if event.pending == 1 else f"{event.pending} calls were"
+    return f"the last turn had not ended, and goes on; {calls} under way, and is looked into first"
 
 
 def complaint(sentence: str, advice: str) -> str:

@@ -14,7 +14,7 @@ from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import JournalError, JournalPoisoned, RequestTooLarge, SessionBusy, UnsupportedFeature
 from plait.core.events import Committed
-from plait.core.facts import Reset
+from plait.core.facts import Observation, Reset
 from plait.core.ids import new_id
 from plait.core.images import IMAGE_BYTES_MAX
 from plait.core.messages import Image, Message
@@ -73,7 +73,15 @@ class Conversation:
         log: FactLog | None = None,
         alog: AsyncFactLog | None = None,
         id: str = "",
+        is_durable: bool | None = None,
     ) -> None:
+        """Begin, or go on from `state`.
+
+        Args:
+            state: a fold of what `log` holds.
+            log: where facts go; without one in either colour they go nowhere.
+            is_durable: whether they outlive this process, which is taken for granted of a log that is given.
+        """
         self.model = model
         self.terms = terms
         self.id = id or new_id("s")
@@ -84,7 +92,7 @@ class Conversation:
         self._unwatch = self.observers.add(self.cache.take, Committed)
         self._bench = bench
         memory = MemoryLog(bench.clock.now_ms, run_id=self.id) if log is None or alog is None else None
-        self._is_durable = memory is None
+        self._is_durable = memory is None if is_durable is None else is_durable
         self._log: FactLog = log or memory  # type: ignore[assignment]
         self._alog: AsyncFactLog = alog or memory  # type: ignore[assignment]
         self._channel: Channel | None = None
@@ -109,7 +117,7 @@ class Conversation:
             if self._channel is None:
                 self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
                 self.cache.opened(self._channel)
-            if self.state.in_turn and not resume:
+            if self.state.in_turn and not resume and not self.state.lacks_question:
                 end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
                     return end
@@ -127,7 +135,7 @@ class Conversation:
             if self._achannel is None:
                 self._achannel = self.model.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
                 self.cache.opened(self._achannel)
-            if self.state.in_turn and not resume:
+            if self.state.in_turn and not resume and not self.state.lacks_question:
                 end = await self._adrive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
                     return end
@@ -143,6 +151,11 @@ class Conversation:
             fact = Reset(start, end, messages, why)
             self.state.apply(fact)
             self._log.append((fact,))
+
+    def note(self, *facts: Observation) -> None:
+        """Record what is for people and reports, between turns; durable with the next barrier."""
+        with self._held():
+            self._log.append(facts)
 
     def commit(self) -> None:
         """Make what `rewrite` recorded durable, and show it to the observers.

@@ -5,15 +5,18 @@ Floor: 5. Owns: `init_session` and what it refuses; never: a request to a model.
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
+from plait.core.errors import SessionBusy
 from plait.core.events import Committed
-from plait.core.ids import new_id
+from plait.core.facts import Fact, MessageAdded
 from plait.core.usage import Usage
 from plait.engine.base_host import rules_of
 from plait.engine.conversation import Conversation, Terms
@@ -21,18 +24,22 @@ from plait.engine.limits import Limits
 from plait.engine.spec import endpoint_of, invalid, model_of
 from plait.engine.spec_entry import with_entry
 from plait.engine.spec_tools import tools_of_spec
+from plait.engine.structured import output_type_of
 from plait.engine.validation import compile_schema
-from plait.events.named import SessionRestored
+from plait.events.named import JournalRecovered, SessionRestored, SessionResumed
 from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.endpoint import endpoint_of as parsed_endpoint
 from plait.session import prompt
+from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.hub import Hub
+from plait.session.keeping import Kept, Target, keep, target_of
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
-from plait.session.session import REQUIRED, Following, Live, Session, Settings, follow
+from plait.session.recorded import system_recorded
+from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Settings, Standing, follow
 from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
@@ -44,56 +51,120 @@ _NO_STEPS: Final = Limits(max_steps=None)
 
 @with_session_options
 def init_session(
-    schema: Mapping[str, Any], *, session: Mapping[str, Any] | None = None, **options: Unpack[SessionOptions]
+    schema: Mapping[str, Any],
+    *,
+    session: Mapping[str, Any] | None = None,
+    output_type: object = None,
+    **options: Unpack[SessionOptions],
 ) -> Session:
-    """Open a session for a spec; no request is made, and nothing is printed or written.
+    """Open a session for a spec; no request is made and nothing is printed.
+
+    Durability: a session that is kept already is opened for writing; of a new one nothing is on disk before its first
+    turn begins. From then on every fact is in its journal before anything outside can see its consequence.
 
     Args:
         schema: an agent spec, as `load_specification` returns it.
         session: an earlier session, or the dict that its JSON came to: its messages, usage and id are taken over.
+        output_type: what the answers of all its turns have to be: text unless given; see `plait.Agent`.
         options: see `SessionOptions`.
 
     Raises:
-        ConfigError: the spec cannot be used, or something was asked for that is not available yet.
+        ConfigError: the spec cannot be used, the output type is none, or something was asked for that is not
+            available yet.
+        SessionBusy: the session is open in another process, or in this one.
+        JournalError: its journal cannot be read.
         ValueError: `session` lacks keys.
     """
     check_options(options)
     check_spec(schema)
-    schema = with_entry(schema)
-    given: dict[str, Any] = {**DEFAULTS, **options}
+    given: dict[str, Any] = {**DEFAULTS, **options, "output": output_type_of(output_type)}
     given["tools"] = tuple(given["tools"])
-    toolbox = Toolbox(given["workspace"] or os.getcwd(), _toolbox_options(given))
-    try:
-        return _open(schema, given, toolbox, session)
-    except BaseException:
-        toolbox.close()
-        raise
+    with ExitStack() as undo:
+        toolbox = Toolbox(given["workspace"] or os.getcwd(), _toolbox_options(given))
+        undo.callback(toolbox.close)
+        target = target_of(with_entry(schema), given)
+        target = replace(target, schema=with_entry(target.schema))
+        kept = keep(target, given, _handed_on(session))
+        undo.callback(kept.log.close)
+        opened = _open(target, kept, given, toolbox, session)
+        undo.pop_all()
+        return opened
+
+
+def _handed_on(earlier: Mapping[str, Any] | None) -> str:
+    """Return the id of the session that is restored; one that is open gives its journal up first."""
+    if earlier is None:
+        return ""
+    if missing := [name for name in REQUIRED if name not in earlier]:
+        raise ValueError(f"a session is restored from its dict; this one lacks {', '.join(missing)}")
+    if isinstance(earlier, Session):
+        if earlier.is_busy:
+            raise SessionBusy(f"the session {earlier['session_id']!r} is in the middle of a turn", hint="wait for it")
+        earlier._live.log.close()
+    return str(earlier["session_id"])
 
 
 def _open(
-    schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolbox, earlier: Mapping[str, Any] | None
+    target: Target, kept: Kept, given: Mapping[str, Any], toolbox: Toolbox, earlier: Mapping[str, Any] | None
 ) -> Session:
+    schema = target.schema
     schemas, dispatch = tools_of_spec(schema, LIBRARY.functions)
     own = {tool.name: tool for tool in given["tools"]}
     of_spec = [own.pop(tool.name, tool) for tool in LIBRARY.tools_of(schemas, dispatch, toolbox)]
     table = _table(schema, given, toolbox, [*of_spec, *own.values()])
-    values = _values(schema, given, earlier)
+    values = _values(schema, given, kept, earlier)
     values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
     values["tool_dispatch"] = _dispatch_of(dispatch, given["tools"])
     settings = _settings(schema, given, values)
-    system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
+    recorded = system_recorded(kept.facts)
+    system = recorded
+    if system is None:
+        system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
     if system:
         values["messages"].append({"role": "system", "content": system})
     terms = Terms(table, Setup(system, table.schemas))
-    conversation = Conversation(_NoModel(values["model"]), terms, BENCH, id=values["session_id"])
-    following, used_before = Following(), _used(values)
+    log = kept.log
+    conversation = Conversation(
+        _NoModel(values["model"]), terms, BENCH, state=kept.state, log=log, alog=log, id=values["session_id"]
+    )
+    following, used_before = Following(), Usage.ZERO if kept.state is not None else _used(values)
     conversation.observers.add(following, Committed)
-    hub = Hub(conversation.observers, given["on_event"], lambda: used_before + conversation.state.usage)
-    live = Live(settings, conversation, following, Mirror(), hub, toolbox, used_before)
+    remember_cache(conversation.cache, kept, values["llm_call_count"])
+    hub = Hub(
+        conversation.observers,
+        given["on_event"],
+        lambda: used_before + conversation.state.usage,
+        warmth_of(conversation.cache, values),
+    )
+    standing = Standing(log, given["workspace"] or os.getcwd(), key_source_of(schema), recorded, _recovery(kept))
+    live = Live(settings, conversation, following, Mirror(), hub, toolbox, used_before, standing)
     opened = Session(values, live)
+    _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
         _restore(opened, earlier)
     return opened
+
+
+def _recovery(kept: Kept) -> Recovery | None:
+    """Return what there is to recover, None for a session that was left in order."""
+    state = kept.state
+    if state is None or not (state.in_turn or kept.torn_bytes):
+        return None
+    pending = () if state.round is None else tuple(call.id for call in state.round.lost)
+    return Recovery(pending, state.in_turn, kept.torn_bytes)
+
+
+def _tell_what_goes_on(session: Session, target: Target, kept: Kept) -> None:
+    """Bring the keys up to what was kept, and tell of it."""
+    live, count = session._live, 0
+    if kept.state is not None:
+        follow(session)
+        count = len(session["messages"])
+    if target.is_resume:
+        live.hub.emit(SessionResumed(kept.id, count, target.source_model or None, target.notice))
+    if kept.facts:
+        found = live.standing.recovery or Recovery((), False, 0)
+        live.hub.emit(JournalRecovered(len(kept.facts), count, len(found.pending), found.is_mid_turn, found.torn_bytes))
 
 
 class _NoModel:
@@ -118,6 +189,11 @@ def _restore(session: Session, earlier: Mapping[str, Any]) -> None:
     """Take the messages of an earlier session over, and tell of it."""
     live = session._live
     history = tuple(read_history(earlier["messages"]))
+    if live.conversation.state.history:
+        # It is kept: where the dict says something else, that is an edit, which the next turn records.
+        session["messages"][:] = copy.deepcopy(earlier["messages"])
+        live.hub.emit(SessionRestored(session["session_id"], len(session["messages"])))
+        return
     if system_of(earlier["messages"]):
         session["messages"][:1] = [dict(earlier["messages"][0])]
     if history:
@@ -127,14 +203,14 @@ def _restore(session: Session, earlier: Mapping[str, Any]) -> None:
     live.hub.emit(SessionRestored(session["session_id"], len(session["messages"])))
 
 
-def _values(schema: Mapping[str, Any], given: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the public keys of a new session; id, usage and counts of an earlier one are its own."""
-    if earlier is not None and (missing := [name for name in REQUIRED if name not in earlier]):
-        raise ValueError(f"a session is restored from its dict; this one lacks {', '.join(missing)}")
-    before = earlier or {}
-    session_id = before.get("session_id") or new_id("s")
+def _values(
+    schema: Mapping[str, Any], given: Mapping[str, Any], kept: Kept, earlier: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the public keys of a session; id, usage and counts of an earlier one are its own."""
+    before: Mapping[str, Any] = {} if earlier is None or kept.state is not None else earlier
+    began_s = kept.began_ms / 1_000 if kept.began_ms else time.time()
     return {
-        "session_id": session_id,
+        "session_id": kept.id,
         "model": model_of(schema),
         "endpoint": endpoint_of(schema),
         "messages": [],
@@ -143,19 +219,24 @@ def _values(schema: Mapping[str, Any], given: Mapping[str, Any], earlier: Mappin
         "structured": is_structured(schema),
         "streaming": streams_of(schema) is not False,
         "non_interactive": given["non_interactive"],
-        "cache_key": given["cache_key"] or before.get("cache_key") or session_id,
+        "cache_key": given["cache_key"] or before.get("cache_key") or kept.id,
         "max_output_tokens": given["max_output_tokens"] or schema.get("max_output_tokens"),
         "provider": schema.get("provider") or before.get("provider"),
         "auth": key_source_of(schema),
         "reports_prompt_tokens": schema.get("reports_prompt_tokens") is not False,
         "options": list(schema.get("options") or ()),
         "strict_cache_proof": given["strict_cache_proof"],
+        **cache_keys(schema, given),
         "parallel_tool_dispatch": schema.get("parallel_tool_dispatch") is True,
         "usage_totals": dict.fromkeys(("prompt", "completion", "total", "cached", "cache_write"), 0)
         | dict(before.get("usage_totals", {})),
-        "llm_call_count": before.get("llm_call_count", 0),
-        "session_start_ts": before.get("session_start_ts", time.time()),
+        "llm_call_count": before.get("llm_call_count", sum(map(_is_answer, kept.facts))),
+        "session_start_ts": before.get("session_start_ts", began_s),
     }
+
+
+def _is_answer(fact: Fact) -> bool:
+    return isinstance(fact, MessageAdded) and fact.message.role == "assistant"
 
 
 def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
@@ -172,6 +253,7 @@ def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mappi
         context_window=schema.get("context_window"),
         streams=streams_of(schema) is True,
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
+        output=given["output"],
     )
 
 

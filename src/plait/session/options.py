@@ -17,6 +17,8 @@ from plait.engine.limits import Limits
 from plait.events.named import EventCallback
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
+from plait.session.cache_terms import check_cache_options
+from plait.session.session_log import DurableSink
 from plait.tools.places import Outside, PolicyName
 
 Proof = bool | Literal["every", "auto"]
@@ -41,7 +43,12 @@ class AgentOptions(TypedDict, total=False):
     max_output_tokens: int | None
     """Tokens of one answer."""
     strict_cache_proof: Proof
-    """Accepted, and without effect yet: whether an endpoint's cache works is not proved in this version."""
+    """True: the first answer has to say what the endpoint's cache held, or the turn ends; later misses are told.
+    "every": so has every later one. "auto": like True where the endpoint is known to report it. False: no proof."""
+    min_cacheable_tokens: int | None
+    """Shorter prompts are never cached; 0 is: as is known of the endpoint."""
+    cache_ttl_seconds: float | None
+    """After so long a pause a cold cache is nobody's fault; an hour unless given."""
     on_event: EventCallback | None
     """Gets every event, after the handlers of its name."""
     approver: Approver | None
@@ -56,9 +63,17 @@ class AgentOptions(TypedDict, total=False):
     """Directory in which the tools work; the working directory of the process unless given."""
     outside: PolicyName | Outside
     """What file tools may do beyond the workspace; places of keys and passwords are refused in any case."""
-    # From here on: not available yet, see NOT_YET.
-    resumed_from: str | None
+    durable: bool | None
+    """Keep a journal, so that the session survives any crash and can go on in another process; on unless False."""
     session_id: str | None
+    """The session of this name goes on, or begins."""
+    resumed_from: str | None
+    """The session that goes on: a name, the beginning of one, a folder, or the older program's journal or snapshot."""
+    session_dir: str | os.PathLike[str] | None
+    """Folder of the session, in place of one in the state folder."""
+    durable_sink: DurableSink | None
+    """Gets every record after the journal has it, and before its consequence."""
+    # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None
     compaction_trigger_tokens: int | None
@@ -66,8 +81,6 @@ class AgentOptions(TypedDict, total=False):
     compaction_keep_last_turns: int | None
     compaction_policy: object | None
     compaction_min_chars: int | None
-    min_cacheable_tokens: int | None
-    cache_ttl_seconds: float | None
     tool_ttl_seconds: float | None
     token_awareness_enabled: bool | None
     token_awareness_budget_tokens: int | None
@@ -79,9 +92,6 @@ class AgentOptions(TypedDict, total=False):
     system_awareness_enabled: bool | None
     git_awareness_enabled: bool | None
     change_awareness_enabled: bool | None
-    durable: bool | None
-    session_dir: str | os.PathLike[str] | None
-    durable_sink: object | None
     hooks: object | None
     hooks_enabled: bool | None
     trust: bool | None
@@ -116,15 +126,14 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
 _SENSES: Final = ("token", "time", "user", "system", "git", "change")
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
     {
-        **dict.fromkeys("resumed_from session_id session_dir durable_sink step_reducer tool_executor".split(), ()),
-        **dict.fromkeys("tool_search tool_ttl_seconds min_cacheable_tokens cache_ttl_seconds".split(), ()),
+        **dict.fromkeys("step_reducer tool_executor".split(), ()),
+        **dict.fromkeys("tool_search tool_ttl_seconds".split(), ()),
         **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
         **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
         **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},
         "time_awareness_tool_timestamps": (False,),
         "compaction_enabled": (False,),
         "compaction_policy": ("never",),
-        "durable": (False,),
         "hooks": ([], {}, ()),
         "hooks_enabled": (False,),
         "trust": (False,),
@@ -147,9 +156,7 @@ def check_options(options: Mapping[str, object]) -> None:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
         if name in NOT_YET and value is not None and value not in NOT_YET[name]:
             raise ConfigError(f"{name}={value!r} is not available yet", hint=f"leave {name} out")
-    proof = options.get("strict_cache_proof", True)
-    if proof not in (True, False, "every", "auto"):
-        raise ConfigError(f"strict_cache_proof={proof!r} means nothing", hint="it is True, 'every', 'auto' or False")
+    check_cache_options(options)
 
 
 def with_session_options(function: Callable[P, T]) -> Callable[P, T]:

@@ -76,7 +76,7 @@ def start_of(session: Mapping[str, Any], key: Mapping[str, str], cwd: str, syste
         "key": dict(key),
         "cwd": cwd,
         "system": system,
-        "tools": [entry["function"] for entry in session["tools"]],
+        "tools": copy.deepcopy(session["tools"]),
         "structured": session["structured"],
         "plait": __version__,
     }

@@ -9,12 +9,13 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
-from plait.core.facts import MessageAdded
+from plait.core.facts import MessageAdded, Observation
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
 from plait.engine.approval import Approver
@@ -29,6 +30,7 @@ from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror
+from plait.session.session_log import SessionLog
 from plait.tools.toolbox import Toolbox
 
 T = TypeVar("T")
@@ -93,6 +95,33 @@ class Following:
             session["llm_call_count"] += 1
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What an earlier process left undone."""
+
+    pending: tuple[str, ...]
+    """Ids of calls that were started and whose end nobody recorded."""
+    is_mid_turn: bool
+    torn_bytes: int
+    """Of an unfinished write at the end of the journal."""
+
+
+@dataclass
+class Standing:
+    """What a session has recorded of itself."""
+
+    log: SessionLog
+    cwd: str
+    key: Mapping[str, str]
+    """Where its key is: fields of an agent spec, never a key."""
+    system: str | None
+    """The system prompt that was recorded last; None until the first turn began."""
+    recovery: Recovery | None = None
+    """What is to be recorded of an earlier process's end, once."""
+    is_begun: bool = False
+    """A turn has begun since the session was opened."""
+
+
 @dataclass
 class Live:
     """What a session needs while it is open."""
@@ -105,6 +134,7 @@ class Live:
     toolbox: Toolbox
     used_before: Usage
     """What an earlier session used, from which this one goes on."""
+    standing: Standing
     counted: Usage = Usage.ZERO
     """What of this session's usage stands in `usage_totals`."""
     model: tuple[object, str, Model] | None = None
@@ -115,6 +145,11 @@ class Live:
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
 
+    @property
+    def log(self) -> SessionLog:
+        """Where the session's facts go."""
+        return self.standing.log
+
 
 class Session(dict[str, Any]):
     """A conversation with a model, as `init_session` returns it.
@@ -123,7 +158,8 @@ class Session(dict[str, Any]):
     change is recorded before the next request. The other keys tell; only `max_output_tokens` and `cache_key` are
     read again at each turn. One turn at a time, from any thread.
 
-    `close`, or leaving a `with` block, ends what its tools left running; so does dropping the last reference.
+    `close`, or leaving a `with` block, ends what its tools left running and lets its journal go, so that the session
+    can be opened again; so does dropping the last reference.
     """
 
     session_id = Key[str]()
@@ -148,6 +184,8 @@ class Session(dict[str, Any]):
     reports_prompt_tokens = Key[bool]()
     options = Key[list[str]]()
     strict_cache_proof = Key[bool | str]()
+    min_cacheable_tokens = Key[int]()
+    cache_ttl_seconds = Key[float]()
     parallel_tool_dispatch = Key[bool]()
     usage_totals = Key[dict[str, int]]()
     """`{prompt, completion, total, cached, cache_write}` of the whole session."""
@@ -161,6 +199,7 @@ class Session(dict[str, Any]):
         self._live = live
         # The toolbox alone: whatever knows a handler may know the session, and would keep it from ever being dropped.
         self._close_tools = weakref.finalize(self, live.toolbox.close)
+        self._close_log = weakref.finalize(self, live.log.close)
         live.following.session = weakref.ref(self)
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -180,18 +219,48 @@ class Session(dict[str, Any]):
         self._live.hub.hear_all(handler)
 
     @property
+    def _cache_status(self) -> str | None:
+        """`ok`, `missing` or `unmeasurable`; None while nothing was proved or missed."""
+        return self._live.conversation.cache.proof.status
+
+    @property
+    def _cache_last_proof_ts(self) -> float | None:
+        """When tokens were last read from the endpoint's cache or written to it; seconds since 1970."""
+        proved_ms = self._live.conversation.cache.proof.proved_ms
+        return None if proved_ms is None else proved_ms / 1_000
+
+    @property
     def is_busy(self) -> bool:
         """True while a turn runs."""
         return self._live.running.locked()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True while the last turn has not ended, because the process ended first: the next turn goes on with it."""
+        state = self._live.conversation.state
+        return state.in_turn and not state.lacks_question
+
+    @property
+    def kept_in(self) -> Path | None:
+        """The folder in which the session is kept; None for one that is not, and before its first turn."""
+        journal = self._live.log.journal
+        return None if journal is None else journal.path.parent
 
     def leads(self, call: ToolCall) -> Place:
         """Say where the path of a file tool's call leads: for an approver that asks only about what is outside."""
         return self._live.toolbox.leads(call)
 
     def close(self) -> None:
-        """End what tools left running and remove output that was kept for the session; may be called twice."""
-        self._live.conversation.close()
+        """End what tools left running, remove output that was kept for the session, and let its journal go.
+
+        Durability: every fact is in the journal, as it was when the last turn returned. May be called twice.
+        """
+        live = self._live
+        live.conversation.close()
         self._close_tools()
+        if self._close_log.detach() is not None:
+            end = Observation("session_end", {"reason": "closed"})
+            live.log.close(end if live.standing.is_begun else None)
 
     def __enter__(self) -> Self:
         return self

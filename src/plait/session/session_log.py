@@ -63,6 +63,11 @@ class SessionLog:
         """So many of the next entries were handed on when they were in memory only."""
 
     @property
+    def is_watched(self) -> bool:
+        """True when somebody is to know of every call before it runs."""
+        return self._sink is not None
+
+    @property
     def journal(self) -> JsonlLog | None:
         """The journal, once there is one."""
         return self._journal

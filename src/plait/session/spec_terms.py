@@ -15,7 +15,6 @@ from plait.engine.spec_entry import APPLIED
 COPILOT: Final = "opencode-github-copilot"
 """The one value of `auth`: the token of opencode's GitHub Copilot login."""
 _NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    "durable": (False,),
     "hooks": ({}, []),
     "hooks_enabled": (False,),
     "tool_loading": ("eager",),

@@ -6,20 +6,68 @@ Floor: 5. Owns: `run_task`, `run_agent`, `run`; never: what happens in between (
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
+from plait.core.images import ImageSource
 from plait.engine.spec import AgentSpec, load_specification, model_of
+from plait.engine.spec_entry import with_entry
 from plait.kernel.tools import Tool
 from plait.session.cancelling import CancelToken
 from plait.session.clients import create_client
+from plait.session.keeping import target_of
 from plait.session.opening import init_session
-from plait.session.options import AgentOptions, SessionOptions, with_session_options
+from plait.session.options import AgentOptions, SessionOptions, check_options, with_session_options
 from plait.session.pricing import check_price, has_limits
 from plait.session.result import SessionResult
 from plait.session.spec_terms import check_spec
-from plait.session.turns import run_turn
+from plait.session.turns import TurnOptions, run_turn
 from plait.tools.spec import build_tool_spec
+
+U = TypeVar("U")
+
+
+class TaskOptions(SessionOptions, TurnOptions, total=False):
+    """Keywords of `run_task`."""
+
+    client: object | None
+
+
+class AgentTaskOptions(AgentOptions, TurnOptions, total=False):
+    """Keywords of `run_agent`."""
+
+    client: object | None
+    auth: str | None
+
+
+@overload
+def run_task(
+    schema: Mapping[str, Any],
+    task: str | None,
+    *,
+    output_type: type[U],
+    **options: Unpack[TaskOptions],
+) -> SessionResult[U]: ...
+
+
+@overload
+def run_task(
+    schema: Mapping[str, Any],
+    task: str | None,
+    *,
+    output_type: None = None,
+    **options: Unpack[TaskOptions],
+) -> SessionResult: ...
+
+
+@overload
+def run_task(
+    schema: Mapping[str, Any],
+    task: str | None,
+    *,
+    output_type: object,
+    **options: Unpack[TaskOptions],
+) -> SessionResult[Any]: ...
 
 
 @with_session_options
@@ -27,19 +75,22 @@ def run_task(
     schema: Mapping[str, Any],
     task: str | None,
     *,
+    output_type: object = None,
     client: object | None = None,
     cancel: CancelToken | Cancel | None = None,
     timeout: float | None = None,
     sender: Mapping[str, object] | None = None,
+    images: Iterable[ImageSource] = (),
     **options: Unpack[SessionOptions],
-) -> SessionResult:
+) -> SessionResult[Any]:
     """Run a task in a session of its own, and close it.
 
     Args:
         schema: an agent spec, as `load_specification` returns it.
         task: what is asked.
         client: asked in place of the one that `create_client` would make.
-        cancel, timeout, sender: see `run_turn`.
+        output_type: what the answer has to be; see `plait.Agent`.
+        cancel, timeout, sender, images: see `run_turn`.
         options: see `SessionOptions`.
 
     Raises:
@@ -48,16 +99,53 @@ def run_task(
         ValueError: the timeout is negative, or the kind of the sender unknown.
     """
     check_spec(schema)
-    own = create_client(schema) if client is None else None
+    check_options(options)
+    own = create_client(target_of(with_entry(schema), options).schema) if client is None else None
     try:
         if own is not None and has_limits(schema):
             check_price(schema, own)
-        with init_session(schema, **options) as session:
-            asked = client if own is None else own
-            return run_turn(asked, model_of(schema), session, task, cancel=cancel, timeout=timeout, sender=sender)
+        turn: TurnOptions = {"cancel": cancel, "timeout": timeout, "sender": sender, "images": images}
+        with init_session(schema, output_type=output_type, **options) as session:
+            return run_turn(client if own is None else own, model_of(schema), session, task, **turn)
     finally:
         if own is not None:
             own.close()
+
+
+@overload
+def run_agent(
+    *,
+    task: str | None,
+    model: str,
+    endpoint: str,
+    tools: Iterable[Tool],
+    output_type: type[U],
+    **options: Unpack[AgentTaskOptions],
+) -> SessionResult[U]: ...
+
+
+@overload
+def run_agent(
+    *,
+    task: str | None,
+    model: str,
+    endpoint: str,
+    tools: Iterable[Tool],
+    output_type: None = None,
+    **options: Unpack[AgentTaskOptions],
+) -> SessionResult: ...
+
+
+@overload
+def run_agent(
+    *,
+    task: str | None,
+    model: str,
+    endpoint: str,
+    tools: Iterable[Tool],
+    output_type: object,
+    **options: Unpack[AgentTaskOptions],
+) -> SessionResult[Any]: ...
 
 
 @with_session_options
@@ -68,12 +156,14 @@ def run_agent(
     endpoint: str,
     tools: Iterable[Tool],
     auth: str | None = None,
+    output_type: object = None,
     client: object | None = None,
     cancel: CancelToken | Cancel | None = None,
     timeout: float | None = None,
     sender: Mapping[str, object] | None = None,
+    images: Iterable[ImageSource] = (),
     **options: Unpack[AgentOptions],
-) -> SessionResult:
+) -> SessionResult[Any]:
     """Run a task with a model and these tools alone; see `run_task`.
 
     Calls at the same time, in several threads, each use the tools that they were given, whatever these are called.
@@ -83,7 +173,44 @@ def run_agent(
     schema = AgentSpec({"model": model, "endpoint": endpoint, "inferred_tool_schema": schemas})
     if auth is not None:
         schema["auth"] = auth
-    return run_task(schema, task, client=client, cancel=cancel, timeout=timeout, sender=sender, tools=chosen, **options)
+    turn: TurnOptions = {"cancel": cancel, "timeout": timeout, "sender": sender, "images": images}
+    return run_task(schema, task, output_type=output_type, client=client, tools=chosen, **turn, **options)
+
+
+@overload
+def run(
+    schema: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+    output_type: type[U],
+    **options: Unpack[TaskOptions],
+) -> SessionResult[U]: ...
+
+
+@overload
+def run(
+    schema: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+    output_type: None = None,
+    **options: Unpack[TaskOptions],
+) -> SessionResult: ...
+
+
+@overload
+def run(
+    schema: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+    output_type: object,
+    **options: Unpack[TaskOptions],
+) -> SessionResult[Any]: ...
 
 
 @with_session_options
@@ -93,12 +220,14 @@ def run(
     *,
     model: str | None = None,
     endpoint: str | None = None,
+    output_type: object = None,
     client: object | None = None,
     cancel: CancelToken | Cancel | None = None,
     timeout: float | None = None,
     sender: Mapping[str, object] | None = None,
+    images: Iterable[ImageSource] = (),
     **options: Unpack[SessionOptions],
-) -> SessionResult:
+) -> SessionResult[Any]:
     """Run a task with an agent spec, or with a model at an endpoint and the default tools; see `run_task`.
 
     Raises:
@@ -110,4 +239,5 @@ def run(
         raise TypeError("run() takes either a schema, or a model and an endpoint")
     if schema is None:
         schema = load_specification(model or "", endpoint or "")
-    return run_task(schema, task, client=client, cancel=cancel, timeout=timeout, sender=sender, **options)
+    turn: TurnOptions = {"cancel": cancel, "timeout": timeout, "sender": sender, "images": images}
+    return run_task(schema, task, output_type=output_type, client=client, **turn, **options)

@@ -9,25 +9,82 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, ModelError, PlaitError, SessionBusy
 from plait.core.events import Notice
+from plait.core.facts import Observation
+from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
 from plait.engine.base_host import Policy
 from plait.engine.calls import Finishing
 from plait.engine.conversation import Terms, check_images
 from plait.engine.result import error_of, status_of
+from plait.engine.structured import settle
 from plait.events.named import Error, TokenLimit
 from plait.kernel.effects import Boundary, End, Plan, Replace, Stop
 from plait.kernel.ports import Model, Options, Setup
 from plait.models.line import pin_of
+from plait.session.cache_terms import cache_terms
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.mirror import Item, system_of
+from plait.session.outputs import with_output
+from plait.session.recorded import start_of
 from plait.session.result import SessionResult
 from plait.session.sender import sender_header, sender_label
 from plait.session.session import Live, Session, follow
+
+U = TypeVar("U")
+
+
+class TurnOptions(TypedDict, total=False):
+    """Keywords of a turn, described at `run_turn`."""
+
+    cancel: CancelToken | Cancel | None
+    timeout: float | None
+    sender: Mapping[str, object] | None
+    images: Iterable[ImageSource]
+
+
+@overload
+def run_turn(
+    client: object,
+    model: str,
+    session: Session,
+    task: str | None,
+    *,
+    output_type: type[U],
+    tool_executor: object | None = None,
+    **options: Unpack[TurnOptions],
+) -> SessionResult[U]: ...
+
+
+@overload
+def run_turn(
+    client: object,
+    model: str,
+    session: Session,
+    task: str | None,
+    *,
+    output_type: None = None,
+    tool_executor: object | None = None,
+    **options: Unpack[TurnOptions],
+) -> SessionResult: ...
+
+
+@overload
+def run_turn(
+    client: object,
+    model: str,
+    session: Session,
+    task: str | None,
+    *,
+    output_type: object,
+    tool_executor: object | None = None,
+    **options: Unpack[TurnOptions],
+) -> SessionResult[Any]: ...
 
 
 def run_turn(
@@ -36,31 +93,38 @@ def run_turn(
     session: Session,
     task: str | None,
     *,
+    output_type: object = None,
     cancel: CancelToken | Cancel | None = None,
     timeout: float | None = None,
     sender: Mapping[str, object] | None = None,
-    images: Iterable[Image] = (),
+    images: Iterable[ImageSource] = (),
     tool_executor: object | None = None,
-) -> SessionResult:
+) -> SessionResult[Any]:
     """Run one turn in this thread and return what it came to.
 
-    A history that the host has edited is recorded first. What goes wrong inside the turn is on the result; what a
-    handler or an approver raises is raised here, once the history is closed.
+    A turn that an earlier process left unfinished goes on first, from where it stood: calls that had ended are not run
+    again, calls whose end nobody saw are looked into. A history that the host has edited is recorded before that.
+    What goes wrong inside the turn is on the result; what a handler or an approver raises is raised here, once the
+    history is closed.
 
     Args:
         client: what `create_client` returned, any object with `chat.completions.create`, or a model.
         model: the name that requests ask for.
-        task: what is asked; None sends the conversation as it stands.
+        task: what is asked; None only goes on with an unfinished turn, or else sends the conversation as it stands.
+        output_type: what the answer has to be, in place of the session's own type; see `plait.Agent`.
         cancel: ends the turn from another thread. Ctrl-C in the main thread does the same.
         timeout: seconds after which the turn ends.
         sender: `{"kind": …, "name": …}` of who asks, when it is not the user.
-        images: pictures that belong to the task.
+        images: pictures that belong to the task: `Image`s, paths, URLs or bytes.
 
     Raises:
         ValueError: the timeout is negative, or the kind of the sender unknown.
         SessionBusy: a turn of this session is running.
-        ConfigError: `session` is no open session, its messages are none, or `tool_executor` is given.
+        JournalError: the journal cannot be made or written; nothing that was told is lost.
+        ConfigError: `session` is no open session, its messages are none, a picture or the output type is none, or
+            `tool_executor` is given.
         UnsupportedFeature: pictures were given and the model takes none.
+        RequestTooLarge: a picture is larger than the endpoint takes.
     """
     if timeout is not None and timeout < 0:
         raise ValueError(f"a turn cannot end after {timeout} seconds")
@@ -69,14 +133,20 @@ def run_turn(
     header, label = sender_header(sender), sender_label(sender)
     with _held(session) as live, turn_signal(cancel, timeout) as signal:
         began_s = time.monotonic()
-        pictures, asked = tuple(images), _model(live, client, model, session)
+        pictures, asked = tuple(map(image_of, images)), _model(live, client, model, session)
         check_images(asked, pictures)
-        _prepare(session, live, asked)
+        is_unfinished = live.conversation.state.in_turn
+        _prepare(session, live, asked, None if is_unfinished else output_type)
+        _begin(session, live)
         _take_edits(session, live)
-        text = f"{header}\n{task}" if header else task
-        inputs = () if task is None else (_question(live, str(text), pictures),)
-        live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
-        end = live.conversation.turn(inputs, cancel=signal, sender=label)
+        end = _finish_unfinished(live, signal, is_all=task is None)
+        if end is None:
+            if is_unfinished and output_type is not None:
+                _prepare(session, live, asked, output_type)
+            text = f"{header}\n{task}" if header else task
+            inputs = () if task is None else (_question(live, _worded(live, str(text)), pictures),)
+            live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
+            end = live.conversation.turn(inputs, cancel=signal, sender=label)
         return _result(session, live, end, began_s)
 
 
@@ -131,7 +201,7 @@ def _pinning(session: weakref.ref[Session], live: Live) -> Callable[[str], None]
     return pinned
 
 
-def _prepare(session: Session, live: Live, model: Model) -> None:
+def _prepare(session: Session, live: Live, model: Model, output_type: object) -> None:
     """Bring the conversation's terms up to the keys that a host may have changed."""
     settings, terms = live.settings, live.conversation.terms
     excluded = "exclude-prompt_cache_key" in session["options"]
@@ -143,9 +213,37 @@ def _prepare(session: Session, live: Live, model: Model) -> None:
     if live.policy is None:
         finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
         between = _Between(weakref.ref(session), live)
-        live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between)
+        is_watched = live.log.is_watched
+        live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between, is_watched=is_watched)
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options)
-    live.conversation.change(model, Terms(terms.tools, setup, live.policy, settings.rules))
+    terms = Terms(terms.tools, setup, live.policy, settings.rules, cache=cache_terms(session))
+    live.conversation.change(model, with_output(session, model, terms, output_type))
+
+
+def _begin(session: Session, live: Live) -> None:
+    """Make the journal when this is the first turn; record what a resume needs to know and is not recorded yet."""
+    standing = live.standing
+    standing.log.begin()
+    standing.is_begun = True
+    system = system_of(session["messages"])
+    if standing.system is None:
+        live.conversation.note(start_of(session, standing.key, standing.cwd, system))
+    elif system != standing.system:
+        live.conversation.note(Observation("prompt", {"system": system}))
+    standing.system = system
+    if (found := standing.recovery) is not None:
+        told = {"pending": list(found.pending), "mid_turn": found.is_mid_turn, "torn_bytes": found.torn_bytes}
+        live.conversation.note(Observation("recovered", told))
+        standing.recovery = None
+
+
+def _finish_unfinished(live: Live, signal: Cancel, *, is_all: bool) -> End | None:
+    """Bring a turn to its end that an earlier process left open; return that when nothing is to follow."""
+    state = live.conversation.state
+    if not state.in_turn or state.lacks_question:
+        return None
+    end = live.conversation.turn(cancel=signal, resume=True)
+    return end if is_all or end.reason == "interrupted" else None
 
 
 def _take_edits(session: Session, live: Live) -> None:
@@ -167,6 +265,12 @@ def _take_edits(session: Session, live: Live) -> None:
     start, end, messages = replacement
     live.conversation.rewrite(start, end, messages, "host_edit")
     live.conversation.commit()
+
+
+def _worded(live: Live, text: str) -> str:
+    """Return the task, with what its answer has to be where that is said in words."""
+    wanted = live.conversation.terms.policy.wanted
+    return text if wanted is None else wanted.question(text)
 
 
 def _question(live: Live, text: str, images: tuple[Image, ...]) -> Message:
@@ -192,8 +296,7 @@ class _Between:
         session = self._session()
         if session is None or at.phase == "final":
             return None
-        # Whoever watches has heard of the last step before the next one is planned, and may have edited the list.
-        self._live.conversation.show()
+        # Whoever watches has heard of the last step, and may have edited the list.
         follow(session)
         return self._over_budget() or self._edited(session["messages"])
 
@@ -219,10 +322,11 @@ class _Between:
         return Plan(stop=Stop("limit", f"token budget exceeded ({raw - cached:,} of {limit:,} tokens)"))
 
 
-def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult:
+def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:
     follow(session)
     live.conversation.observers.raise_fault()
     model = live.conversation.model
+    end, value = settle(end, live.conversation.state, live.conversation.terms.policy.wanted)
     error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", session["endpoint"])))
     if error is not None and status_of(end.reason) == "error":
         adapter = adapter_of(None if live.model is None else live.model[0])
@@ -236,6 +340,7 @@ def _result(session: Session, live: Live, end: End, began_s: float) -> SessionRe
         error,
         live.conversation.state.steps,
         live.conversation.state.turn_usage,
+        value,
     )
 
 

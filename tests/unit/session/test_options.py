@@ -38,11 +38,6 @@ def test_the_defaults_ask_for_nothing() -> None:
 
 
 WANTED: Mapping[str, object] = {
-    "resumed_from": "s1",
-    "session_id": "s1",
-    "session_dir": "/srv/s1",
-    "durable": True,
-    "durable_sink": object(),
     "hooks": {"PreToolUse": []},
     "hooks_enabled": True,
     "trust": True,
@@ -93,7 +88,6 @@ def test_a_proof_that_means_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     "field, value",
     [
-        ("durable", True),
         ("hooks", {"Stop": []}),
         ("behaviour", {"hooks": {"Stop": []}}),
         ("hooks_enabled", True),

@@ -34,6 +34,7 @@ def run_scripted_demo(*, keep: bool, as_json: bool) -> int:
     script = Script(sample_repository.command_for_tests())
     with _copy(keep) as folder, ScriptServer(script, models=[MODEL]) as server:
         options = RunOptions(
+            durable=False,
             task=TASK,
             model=MODEL,
             endpoint=server.url,

@@ -17,7 +17,7 @@ from plait._version import __version__
 from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
 from plait.models.credentials import Credentials
-from plait.models.endpoint import Endpoint
+from plait.models.endpoint import SECRET_NAME, Endpoint
 from plait.models.key_change import KeyChange, key_change
 from plait.models.limiter import RateLimiter
 from plait.models.pool import CredentialPool
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from plait.models.sync_http import SyncTransport
 
 _SENDABLE: Final = re.compile(r"[\x20-\x7e]+")
-_SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password|^code$|^sig", re.IGNORECASE)
 _SECRET_CHARS_MIN: Final = 8
 _KEY_CHARS_MIN: Final = 4
 MASK: Final = "[REDACTED]"
@@ -232,7 +231,7 @@ class Backend:
 def _secrets_in(headers: Mapping[str, str], query: str) -> tuple[str, ...]:
     """Return the values that are secret by their names, longest first; short ones would blank out ordinary words."""
     named = [*headers.items(), *parse_qsl(query)]
-    found = {value.removeprefix("Bearer ") for name, value in named if _SECRET_NAME.search(name)}
+    found = {value.removeprefix("Bearer ") for name, value in named if SECRET_NAME.search(name)}
     return tuple(sorted((value for value in found if len(value) >= _SECRET_CHARS_MIN), key=len, reverse=True))
 
 

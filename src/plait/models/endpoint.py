@@ -17,6 +17,8 @@ from plait.models.routes import is_private
 
 _PATHS: Final = ("/chat/completions", "/responses", "/messages", "/completions", "/models")
 DEFAULT_ENDPOINT: Final = "https://openrouter.ai/api/v1"
+SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password|^code$|^sig", re.IGNORECASE)
+"""Found in the names of headers and of a query's members whose values nobody should see."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _LOGIN: Final = re.compile(r"//[^/]*@")
 _ADVICE: Final = "give a base URL such as http://127.0.0.1:8080/v1, or a provider's name such as openrouter"
@@ -80,6 +82,15 @@ def endpoint_of(address: str | None = None) -> Endpoint:
 def shown_address(address: str) -> str:
     """Return an address as it can be shown: without a name, a password, a query."""
     return _LOGIN.sub("//", address.partition("?")[0].partition("#")[0])
+
+
+def kept_address(address: str) -> str:
+    """Return an address as it may be kept: without those members of its query that are secret by their names."""
+    base, mark, query = address.partition("?")
+    if not mark:
+        return address
+    members = [member for member in query.split("&") if not SECRET_NAME.search(member.partition("=")[0])]
+    return f"{base}?{'&'.join(members)}" if members else base
 
 
 def default_endpoint(environ: Mapping[str, str]) -> str:

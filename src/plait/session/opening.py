@@ -30,7 +30,7 @@ from plait.events.named import JournalRecovered, SessionRestored, SessionResumed
 from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
-from plait.models.endpoint import endpoint_of as parsed_endpoint
+from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.session import prompt
 from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
 from plait.session.defaults import BENCH, LIBRARY
@@ -212,7 +212,7 @@ def _values(
     return {
         "session_id": kept.id,
         "model": model_of(schema),
-        "endpoint": endpoint_of(schema),
+        "endpoint": kept_address(endpoint_of(schema)),
         "messages": [],
         "tools": [],
         "tool_dispatch": {},

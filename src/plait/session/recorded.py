@@ -16,6 +16,7 @@ from typing import Any, Final
 from plait._version import __version__
 from plait.core.facts import Entry, Fact, Observation
 from plait.engine.spec import endpoint_of, model_of
+from plait.models.endpoint import kept_address
 from plait.session.spec_terms import key_source_of
 from plait.store.glance import said_at_start
 from plait.store.layout import SessionFolder
@@ -100,7 +101,7 @@ def bind(schema: Schema, recorded: Recorded) -> Bound:
     """Return a spec that asks where the session was begun, with the key from where it came; the given one stays."""
     bound: dict[str, Any] = copy.copy(schema) if isinstance(schema, dict) else dict(schema)
     unused: list[str] = []
-    given = endpoint_of(schema)
+    given = kept_address(endpoint_of(schema))
     if recorded.endpoint and given.rstrip("/") != recorded.endpoint.rstrip("/"):
         bound["endpoint"] = recorded.endpoint
         unused += [f"endpoint {given}"] if given else []
@@ -128,7 +129,12 @@ def port(place: SessionFolder, id: str, schema: Schema) -> SessionFolder:
     journal = load_journal(place.journal)
     said = next((fact.data for fact in journal.facts if isinstance(fact, Observation) and fact.type == START), {})
     source = {"session_id": id, "model": said.get("model", ""), "endpoint": said.get("endpoint", "")}
-    told = {**said, "model": model_of(schema), "endpoint": endpoint_of(schema), "key": key_source_of(schema)}
+    told = {
+        **said,
+        "model": model_of(schema),
+        "endpoint": kept_address(endpoint_of(schema)),
+        "key": key_source_of(schema),
+    }
     start = Observation(START, {**told, "ported_from": source})
     facts: list[tuple[int, Fact]] = [(journal.told.times_ms[0] if journal.seq else 0, start)]
     for entry in journal.entries:

@@ -7,7 +7,7 @@ import pytest
 from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
 from plait.models.credentials import Credentials, FromEnv, credentials_for
-from plait.models.endpoint import default_endpoint, endpoint_of
+from plait.models.endpoint import default_endpoint, endpoint_of, kept_address
 from plait.models.pool import RECOVERY_S, CredentialPool
 from plait.models.profile_table import PROFILES
 from plait.models.profiles import profile_named, profile_of
@@ -233,3 +233,18 @@ def test_a_target_is_written_as_a_request_line_wants_it() -> None:
     assert ("/a%20b/%C3%BC?q=1%202&r=%20", "models.example") == (to.target, to.host)
     assert "[::1]:8080" == destination_of("http://[::1]:8080/", Network()).host
     assert "xn--bcher-kva.example" == destination_of("https://bücher.example/", Network(trust_env=False)).host
+
+
+@pytest.mark.parametrize(
+    "address, kept",
+    [
+        ("https://h.example/v1", "https://h.example/v1"),
+        ("https://h.example/v1?api-version=1", "https://h.example/v1?api-version=1"),
+        ("https://h.example/v1?key=k&api-version=1&Sig=x", "https://h.example/v1?api-version=1"),
+        ("https://h.example/v1?access_token=k", "https://h.example/v1"),
+        ("run://./program", "run://./program"),
+    ],
+)
+def test_a_secret_in_a_query_is_not_kept(address: str, kept: str) -> None:
+    """What a journal and a session hold of an address is without the members that are secret by their names."""
+    assert kept == kept_address(address)

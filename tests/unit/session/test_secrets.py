@@ -72,8 +72,8 @@ def holders(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_no_key_leaves_by_a_session(here: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whatever the endpoint does with what it was sent, nothing that plait tells repeats it."""
+def test_no_key_leaves_by_a_session(here: Path, home: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever the endpoint does with what it was sent, nothing that plait tells or keeps repeats it."""
     (here / "a.txt").write_text("a")
     heard: list[str] = []
 
@@ -84,14 +84,14 @@ def test_no_key_leaves_by_a_session(here: Path, name: str, capfd: pytest.Capture
         spec = connection(server.url)
         with create_client(spec) as client, init_session(spec, on_event=hear, retry=Retry(attempts_max=1)) as session:
             result = run_turn(client, "m", session, "x")
-            shown = {key: value for key, value in session.items() if key != "endpoint"}
-            texts = [*heard, json.dumps(shown), *everything(client), *everything(result.error)]
+            texts = [*heard, json.dumps(session), repr(session), *everything(client), *everything(result.error)]
             texts += [repr(result.error.__cause__), repr(result.usage)] if result.error else [repr(result.final_reply)]
         (first, *_) = server.requests
 
     assert ("completed" if name == "answers" else "error") == result.status
     assert (f"Bearer {KEY}", HEADER) == (first.headers["authorization"], first.headers["x-auth-token"])
-    assert set() == holders("\n".join([*texts, *capfd.readouterr()]))
+    kept = [path.read_text(errors="replace") for path in home.rglob("*") if path.is_file()]
+    assert set() == holders("\n".join([*texts, *kept, *capfd.readouterr()]))
 
 
 @pytest.mark.parametrize("name", [name for name in STEPS if name != "answers"])

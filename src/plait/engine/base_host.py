@@ -101,9 +101,9 @@ class BaseHost:
         return self._policy.is_watched or not all(self._tools.is_repeatable(call) for call in calls)
 
     def asks(self, call: ToolCall) -> bool:
-        """The approver is asked about a gated call, and about every call of a plan."""
-        policy = self._policy
-        return policy.approver is not None and (policy.plan_mode or self._tool(call).gated)
+        """The approver is asked about a gated call, and about every call of a plan but one that only answers."""
+        policy, tool = self._policy, self._tool(call)
+        return policy.approver is not None and (tool.gated or (policy.plan_mode and not tool.ends_turn))
 
     def partial(self) -> Message | None:
         """Return what the model had said so far, once."""

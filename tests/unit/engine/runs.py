@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytest
 
@@ -11,11 +11,12 @@ from plait.engine.agent import Agent
 from plait.engine.result import RunResult
 from plait.testing import ScriptedModel
 
+T = TypeVar("T")
 Colour = Literal["sync", "async"]
 both = pytest.mark.parametrize("colour", ["sync", "async"])
 
 
-def run(agent: Agent, colour: Colour, text: str = "go", **options: Any) -> RunResult:
+def run(agent: Agent[T], colour: Colour, text: str = "go", **options: Any) -> RunResult[T]:
     """Run the agent in this thread, or in an event loop of its own."""
     if colour == "sync":
         return agent.run(text, **options)

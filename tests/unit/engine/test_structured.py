@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from plait import Agent, Cancel, ContextManager, Limits, Options, Profile, Tool
 from plait.core.errors import ConfigError, InvalidOutput, LimitReached, PlaitError
 from plait.core.events import Committed, Event
 from plait.core.facts import TurnEnd
-from plait.core.messages import Message, assistant, user
+from plait.core.messages import Message, ToolCall, assistant, user
 from plait.engine.structured import ANSWER_TOOL, REPAIR
 from plait.kernel.effects import Boundary, Plan
 from plait.testing import Call, Fail, Say, ScriptedModel
@@ -351,6 +352,23 @@ def test_a_profile_that_filters_tools_leaves_the_answer() -> None:
 
     assert City("Paris", 2) == result.output
     assert [ANSWER_TOOL] == [tool.name for tool in model.requests[0].setup.tools]
+
+
+@both
+def test_nobody_is_asked_about_an_answer(colour: Colour) -> None:
+    """An approver that allows nothing is not heard about an answer by call, not even where it judges plans."""
+
+    class Never:
+        def approve(self, call: ToolCall, tool: Tool) -> bool:
+            return False
+
+        def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:
+            return False
+
+    for plan_mode in (False, True):
+        with ScriptedModel([Call(ANSWER_TOOL, GOOD)], structured_output="never") as model:
+            agent = Agent(model, output_type=City, approver=Never(), plan_mode=plan_mode)
+            assert City("Paris", 2) == run(agent, colour).output
 
 
 @both

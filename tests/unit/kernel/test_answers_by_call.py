@@ -121,5 +121,6 @@ def test_an_interrupt_at_the_end_closes_the_turn() -> None:
         iter([NOTHING, said(DONE), Allow(DONE), ok("z"), Interrupted("interrupted")]),
     )
 
+    assert trace.end is not None
     assert "interrupted" == trace.end.reason
     assert not state.in_turn

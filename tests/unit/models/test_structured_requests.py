@@ -10,11 +10,13 @@ import pytest
 
 from plait import Agent, Image, Tool, chat_model
 from plait.core.errors import RequestTooLarge, UnsupportedFeature
-from plait.core.messages import ToolCall, ToolResult, assistant
+from plait.core.messages import ToolResult
 from plait.engine.structured import ANSWER_TOOL
-from plait.testing import Say, ScriptServer
-from plait.wire.profile import WireName
-from tests.helpers.wire_server import WireServer
+from plait.models.chat_model import ChatModel
+from plait.models.endpoint import endpoint_of
+from plait.models.profiles import EndpointProfile
+from plait.testing import Call, Say, ScriptServer
+from plait.wire.profile import WireName, WireProfile
 from tests.unit.engine.runs import Colour, both, run
 
 WIRES: tuple[WireName, ...] = ("chat", "responses", "anthropic")
@@ -46,12 +48,30 @@ def look(at: str) -> str:
 
 
 LOOK = Tool("look", "Look.", look)
-LOOKS = assistant("", [ToolCall("c1", "look", '{"at":"sky"}')])
+LOOKS = Call("look", {"at": "sky"}, id="c1")
 
 
-def answers(text: str, call_id: str = "c9") -> Any:
+def answers(text: str) -> Call:
     """Return a model's answer by call."""
-    return assistant("", [ToolCall(call_id, ANSWER_TOOL, text)])
+    return Call(ANSWER_TOOL, text)
+
+
+def model_at(server: ScriptServer, wire: WireName, **profile: Any) -> ChatModel:
+    """Return a model at this server, of which nothing is known but its wire and these fields of its profile."""
+    known = EndpointProfile("", needs_key=False, wire=WireProfile(wire=wire, **profile))
+    return chat_model("any", endpoint_of(server.url).with_profile(known))
+
+
+def bodies(server: ScriptServer) -> list[bytes]:
+    """Return what was asked, byte for byte."""
+    return [request.body for request in server.requests]
+
+
+def said_in(server: ScriptServer, number: int) -> list[Any]:
+    """Return the messages of a request, whatever its wire calls them."""
+    body = server.requests[number].json
+    said: list[Any] = body["messages"] if "messages" in body else body["input"]
+    return said
 
 
 def said_before_the_end(body: bytes) -> bytes:
@@ -85,20 +105,19 @@ def extends(bodies: list[bytes]) -> list[bool]:
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 def test_a_schema_stands_after_the_messages(wire: WireName, colour: Colour) -> None:
     """Where the endpoint takes a schema, every request has it in its tail, strict, and begins with the one before."""
-    script = [LOOKS, assistant(BAD), assistant(GOOD)]
-    with WireServer(wire, script) as server:
-        result = run(Agent(server.model(structured_output="always"), [LOOK], output_type=City), colour)
+    with ScriptServer([LOOKS, BAD, GOOD]) as server:
+        result = run(Agent(model_at(server, wire, structured_output="always"), [LOOK], output_type=City), colour)
 
     assert (City("Paris", 2), 3) == (result.output, result.steps)
     form = {"name": "answer", "schema": SCHEMA, "strict": True}
     for number in range(3):
-        body = server.body(number)
+        body = server.requests[number].json
         if wire == "chat":
             assert {"type": "json_schema", "json_schema": form} == body["response_format"]
         else:
             assert {"format": {"type": "json_schema", **form}} == body["text"]
         assert "tool_choice" not in body
-    assert [True, True] == extends(server.bodies)
+    assert [True, True] == extends(bodies(server))
 
 
 CHOICES: dict[WireName, tuple[Any, Any]] = {
@@ -112,52 +131,54 @@ CHOICES: dict[WireName, tuple[Any, Any]] = {
 @wires
 def test_a_tool_stands_before_the_messages(wire: WireName, colour: Colour) -> None:
     """Where it takes none, the answering tool is declared from the first request on, and a call is demanded."""
-    with WireServer(wire, [LOOKS, answers(BAD, "c2"), answers(GOOD, "c3"), answers(GOOD)]) as server:
-        result = run(Agent(server.model(), [LOOK], output_type=City), colour)
-        run(Agent(server.model(), output_type=City), colour)
+    with ScriptServer([LOOKS, answers(BAD), answers(GOOD), answers(GOOD)]) as server:
+        result = run(Agent(model_at(server, wire), [LOOK], output_type=City), colour)
+        run(Agent(model_at(server, wire), output_type=City), colour)
 
     assert (City("Paris", 2), 3) == (result.output, result.steps)
     named, demanded = CHOICES[wire]
-    assert [demanded] * 3 + [named] == [server.body(number)["tool_choice"] for number in range(4)]
-    tools = server.body()["tools"]
+    assert [demanded] * 3 + [named] == [server.requests[number].json["tool_choice"] for number in range(4)]
+    tools = server.requests[0].json["tools"]
     names = [tool.get("name") or tool["function"]["name"] for tool in tools]
     last = tools[-1].get("function", tools[-1])
     assert ["look", ANSWER_TOOL] == names
     assert SCHEMA == (last.get("parameters") or last["input_schema"])
-    assert [True, True] == extends(server.bodies[:3])
-    assert not {"response_format", "text", "output_config"} & server.body().keys()
+    assert [True, True] == extends(bodies(server)[:3])
+    assert not {"response_format", "text", "output_config"} & server.requests[0].json.keys()
 
 
 def test_a_schema_that_is_not_closed_is_not_called_strict() -> None:
     """A caller's own schema is sent as it is, and said to be strict only where it is."""
     own = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    with WireServer("chat", [assistant('{"n":1}')]) as server:
-        Agent(server.model(structured_output="always")).run("go", output_type=own)
+    with ScriptServer(['{"n":1}']) as server:
+        Agent(model_at(server, "chat", structured_output="always")).run("go", output_type=own)
 
-    assert {"name": "answer", "schema": own, "strict": False} == server.body()["response_format"]["json_schema"]
+    assert {"name": "answer", "schema": own, "strict": False} == server.requests[0].json["response_format"][
+        "json_schema"
+    ]
 
 
 def test_keywords_that_an_endpoint_refuses_are_not_sent_in_a_schema() -> None:
     """The schema of answers is rewritten as those of tools are, and the answer is held to the whole one."""
     own = {"type": "object", "properties": {"n": {"const": 1}}, "required": ["n"], "additionalProperties": False}
     profile: dict[str, Any] = {"structured_output": "always", "schema_keywords_refused": frozenset({"const"})}
-    with WireServer("chat", [assistant('{"n":2}'), assistant('{"n":1}')]) as server:
-        result = Agent(server.model(**profile)).run("go", output_type=own)
+    with ScriptServer(['{"n":2}', '{"n":1}']) as server:
+        result = Agent(model_at(server, "chat", **profile)).run("go", output_type=own)
 
-    assert {"enum": [1]} == server.body()["response_format"]["json_schema"]["schema"]["properties"]["n"]
+    assert {"enum": [1]} == server.requests[0].json["response_format"]["json_schema"]["schema"]["properties"]["n"]
     assert ({"n": 1}, 2) == (result.output, result.steps)
 
 
 def test_a_model_without_calls_is_told_in_words() -> None:
     """Where calls are text, the question holds the schema, and an object with a name in it is not taken for a call."""
-    with WireServer("chat", [assistant(f'{{"value":{GOOD}}}')]) as server:
-        result = Agent(server.model(calls="inline"), [LOOK], output_type=City).run("Where?")
+    with ScriptServer([f'{{"value":{GOOD}}}']) as server:
+        result = Agent(model_at(server, "chat", calls="inline"), [LOOK], output_type=City).run("Where?")
 
-    asked = server.body()["messages"][0]["content"]
+    asked = server.requests[0].json["messages"][0]["content"]
     assert City("Paris", 2) == result.output
     assert asked.startswith("Where?\n\n")
     assert '"value"' in asked
-    assert not {"tools", "tool_choice", "response_format"} & server.body().keys()
+    assert not {"tools", "tool_choice", "response_format"} & server.requests[0].json.keys()
 
 
 def test_a_local_server_is_asked_as_it_can_be() -> None:
@@ -209,11 +230,10 @@ SHOWN: dict[WireName, list[Any]] = {
 @wires
 def test_pictures_of_a_question(wire: WireName, colour: Colour) -> None:
     """Bytes and addresses go where this wire has pictures, after the words."""
-    with WireServer(wire, [assistant("A dot.")]) as server:
-        run(Agent(server.model()), colour, "What is it?", images=[PNG, "https://example.com/b.png"])
+    with ScriptServer(["A dot."]) as server:
+        run(Agent(model_at(server, wire)), colour, "What is it?", images=[PNG, "https://example.com/b.png"])
 
-    message = server.body().get("messages", server.body().get("input"))[0]
-    assert SHOWN[wire] == message["content"]
+    assert SHOWN[wire] == said_in(server, 0)[0]["content"]
 
 
 RETURNED: dict[WireName, list[Any]] = {
@@ -263,19 +283,18 @@ def test_pictures_of_a_result(wire: WireName) -> None:
     def show(at: str) -> ToolResult:
         return ToolResult("", "a dot", images=(Image.from_bytes(PNG),))
 
-    with WireServer(wire, [LOOKS, assistant("A dot.")]) as server:
-        Agent(server.model(), [Tool("look", "Look.", show)]).run("What is it?")
+    with ScriptServer([LOOKS, "A dot."]) as server:
+        Agent(model_at(server, wire), [Tool("look", "Look.", show)]).run("What is it?")
 
-    said = server.body(1).get("messages", server.body(1).get("input"))
-    assert RETURNED[wire] == said[2:]
-    assert [True] == extends(server.bodies)
+    assert RETURNED[wire] == said_in(server, 1)[2:]
+    assert [True] == extends(bodies(server))
 
 
 def test_a_tool_may_return_just_a_picture() -> None:
     """An `Image` is a result of its own, without words."""
     picture = Image.from_bytes(PNG)
-    with WireServer("responses", [LOOKS, assistant("A dot.")]) as server:
-        result = Agent(server.model(), [Tool("look", "Look.", lambda at: picture)]).run("What is it?")
+    with ScriptServer([LOOKS, "A dot."]) as server:
+        result = Agent(model_at(server, "responses"), [Tool("look", "Look.", lambda at: picture)]).run("What is it?")
 
     assert (picture,) == result.messages[2].tool_results[0].images
 
@@ -283,21 +302,21 @@ def test_a_tool_may_return_just_a_picture() -> None:
 @wires
 def test_pictures_that_a_model_does_not_take(wire: WireName) -> None:
     """A model without vision, and a picture beyond what the endpoint takes, are refused before anything is sent."""
-    with WireServer(wire, []) as server:
+    with ScriptServer([]) as server:
         with pytest.raises(UnsupportedFeature, match="takes no images"):
-            Agent(server.model(images=False)).run("What is it?", images=[PNG])
+            Agent(model_at(server, wire, images=False)).run("What is it?", images=[PNG])
         with pytest.raises(RequestTooLarge, match="picture 2 has 8 bytes"):
-            Agent(server.model(image_bytes_max=7)).run("x", images=["https://example.com/b.png", PNG])
+            Agent(model_at(server, wire, image_bytes_max=7)).run("x", images=["https://example.com/b.png", PNG])
 
-    assert [] == server.bodies
+    assert [] == bodies(server)
 
 
 @wires
 def test_a_result_with_a_picture_for_a_model_without_vision(wire: WireName) -> None:
     """A picture that a tool returned is named in its place, so that the model knows what it cannot see."""
     picture = Image.from_bytes(PNG)
-    with WireServer(wire, [LOOKS, assistant("I see none.")]) as server:
-        Agent(server.model(images=False), [Tool("look", "Look.", lambda at: picture)]).run("What is it?")
+    with ScriptServer([LOOKS, "I see none."]) as server:
+        Agent(model_at(server, wire, images=False), [Tool("look", "Look.", lambda at: picture)]).run("What is it?")
 
-    assert b"this model takes none" in server.bodies[1]
-    assert DATA.encode() not in server.bodies[1]
+    assert b"this model takes none" in bodies(server)[1]
+    assert DATA.encode() not in bodies(server)[1]

@@ -168,8 +168,7 @@ class CacheLedger:
         """Take facts in without telling of their requests: thousands of them stand between a user and a resume."""
         last: tuple[MessageAdded, int, int] | None = None
         for fact, at_ms in zip(facts, times_ms, strict=True):
-            kind = type(fact)
-            if kind is MessageAdded:
+            if isinstance(fact, MessageAdded):
                 self._length += 1
                 if is_answer(fact):
                     if last is not None and last[0].message.origin != fact.message.origin:
@@ -178,9 +177,9 @@ class CacheLedger:
                     self.answers += 1
                     if fact.usage is not None and (fact.usage.cache_read or fact.usage.cache_write):
                         self.proved_ms = at_ms
-            elif kind is RoundClosed:
+            elif isinstance(fact, RoundClosed):
                 self._length += 1
-            elif kind in _TAKE:
+            elif type(fact) in _TAKE:
                 if last is not None:
                     self._answered(*last)
                     last = None

@@ -190,6 +190,19 @@ class Recorded:
             halt.__cause__ = RuntimeError(fact.detail)
         return halt
 
+    def objection(self) -> Exception | None:
+        """Return what ended the turn with the answer that comes next, before any of its calls was judged."""
+        ahead = 1
+        while isinstance(fact := self.peek(ahead), ToolEnd) and fact.result.status == "cancelled":
+            ahead += 1
+        if ahead > 1:
+            if not isinstance(fact, RoundClosed):
+                return None
+            ahead += 1
+        halt = self.halt(ahead)
+        cause = None if halt is None or halt.reason != "error" else halt.__cause__
+        return cause if isinstance(cause, RuntimeError) else None
+
     def _ended(self) -> tuple[Outcome, ...]:
         """What the log says next about calls, up to anything else."""
         outcomes: list[Outcome] = []

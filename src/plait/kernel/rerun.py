@@ -133,7 +133,8 @@ class _Director:
             self._differs(ask)
             return None
         self._check(fact, ask)
-        return Reply(fact.message, fact.stop or "end_turn", fact.usage or Usage.UNAVAILABLE)
+        halt = self._log.objection()
+        return Reply(fact.message, fact.stop or "end_turn", fact.usage or Usage.UNAVAILABLE, halt=halt)
 
     def _compare(self, effect: Record) -> None:
         """Compare what the loop records with what was; a log that ends here ended with its process."""

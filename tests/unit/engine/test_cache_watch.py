@@ -23,6 +23,7 @@ from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.kernel.effects import End
 from plait.kernel.log import MemoryLog
 from plait.kernel.ports import Setup
+from plait.kernel.rerun import rerun
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import ChatModel, chat_model
@@ -211,6 +212,29 @@ def test_proof_that_fails_ends_the_turn_and_keeps_the_answer(colour: Colour) -> 
     assert "Let me." == state.history[1].content
     assert "completed" == again.reason
     assert ["cache_proof_missing"] == [name for name, _ in talk.notices]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "one",
+        Say("cut here", finish_reason="length"),
+        Say("x", calls=[Call("hi"), Call("nope")]),
+        Say("x", calls=[Call("nope")]),
+    ],
+    ids=["text", "cut", "calls", "unknown"],
+)
+def test_a_turn_that_proof_ended_can_be_run_again_from_its_log(first: Any) -> None:
+    """Whatever the answer was that ended a turn, its facts lead the loop to the same end."""
+    with served(first, "two", usage="plain") as model:
+        held = terms(tools=(HI,), mode=True)
+        talk = Talk(model, held)
+        reasons = [talk.ask("a").reason, talk.ask("b").reason]
+        facts = [replace(fact, sent="") if isinstance(fact, MessageAdded) else fact for fact in talk.facts]
+        again = rerun(facts, held.tools, held.rules, lambda ask: "")
+
+    assert ["error", "completed"] == reasons
+    assert (None, 2, 0) == (again.difference, again.turns, again.followed)
 
 
 def test_every_answer_has_to_prove_something() -> None:

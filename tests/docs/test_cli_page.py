@@ -32,7 +32,8 @@ COMMANDS = dict(commands(group, "plait"))
 
 def options_of(command: click.Command) -> set[str]:
     """Return the options of a command as they are typed."""
-    return {name for option in command.params if isinstance(option, click.Option) for name in option.opts}
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    return {name for option in options for name in (*option.opts, *option.secondary_opts)}
 
 
 def part_about(path: str) -> str:

@@ -28,9 +28,7 @@ class OwnClient:
         tool_calls = [_call(call, len(self.requests)) for call in calls]
         message = SimpleNamespace(role="assistant", content=text, tool_calls=tool_calls or None)
         details = SimpleNamespace(cached_tokens=0)
-        usage = SimpleNamespace(
-            prompt_tokens=10, completion_tokens=2, total_tokens=12, prompt_tokens_details=details
-        )
+        usage = SimpleNamespace(prompt_tokens=10, completion_tokens=2, total_tokens=12, prompt_tokens_details=details)
         return SimpleNamespace(choices=[SimpleNamespace(message=message)], usage=usage)
 
     def messages(self, request: int) -> Sequence[dict[str, Any]]:

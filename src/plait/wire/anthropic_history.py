@@ -3,8 +3,8 @@
 Floor: 1. Owns: the way back from `anthropic_encode`; never: a request.
 
 `decode_messages(encoded) == messages` but for what this wire has no place for: plait's own marks, a result's exact
-status and its data, the origin of a message, thoughts without a signature, arguments that are no JSON object, and the
-role `summary`, which comes back as `user`.
+status and its data, the origin of a message, thoughts without a signature, arguments that are no JSON object, the
+citations of a text, and the role `summary`, which comes back as `user`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         model_not_ready_exception service_tier_capacity_exceeded server_is_overloaded 3505 3040""",
     "unavailable": """server_error internal_error internal_server_error internal api_error unavailable
         unavailable_error service_unavailable service_unavailable_error service_unavailable_exception upstream_error
-        bad_gateway provider_unavailable internal_server_exception internal_server_error_exception internal_server_error_error
+        bad_gateway provider_unavailable internal_server_exception internal_server_error_exception
         api_connection_error connection_error model_error_exception model_stream_error_exception cancelled aborted
         temporarily_unavailable 1230 1234""",
     "timeout": """timeout timeout_error request_timeout request_time_out deadline_exceeded gateway_timeout

@@ -113,6 +113,20 @@ def counted_fragments(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
             index += 1
 
 
+def growing(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
+    """Every fragment holds all of the arguments so far."""
+    for index, (call_id, name, text) in enumerate(calls):
+        ends = [*range(size, len(text), size), len(text)]
+        yield from (Fragment(index, call_id, name, text[:end]) for end in ends)
+
+
+def respaced_at_the_end(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
+    """After all calls, each comes once more, its arguments spaced otherwise."""
+    yield from by_the_book(calls, size)
+    for index, (call_id, name, text) in enumerate(calls):
+        yield Fragment(index, call_id, name, json.dumps(json.loads(text), indent=1))
+
+
 def new_id_and_name_always(calls: Sequence[Call], size: int) -> Iterator[Fragment]:
     """The name and another id on every fragment of a call."""
     for index, (call_id, name, text) in enumerate(calls):
@@ -133,6 +147,8 @@ STYLES = [
     names_in_pieces,
     counted_fragments,
     new_id_and_name_always,
+    growing,
+    respaced_at_the_end,
 ]
 
 

@@ -59,7 +59,7 @@ def notice_words(event: named.NamedEvent) -> str | None:
         case named.Compaction():
             return f"{event.compacted_turns} messages were replaced by a summary"
         case named.CacheUnmeasurable() | named.CacheProofMissing() | named.CacheMiss() | named.PrefixChanged():
-            return render(event, color=False).strip("[]") or None
+            return one_line(render(event, color=False).strip("[]"), _NOTE_CHARS) or None
         case named.SessionResumed():
             return _resumed(event)
         case named.JournalRecovered() if event.mid_turn:

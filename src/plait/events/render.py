@@ -171,7 +171,7 @@ def _blamed(event: named.CacheMiss | named.CacheProofMissing | named.CacheWritte
         case "ours":
             return f"; {event.place} changed ({event.why})"
         case "provider":
-            return "; the prompt went on from the last one, the provider lost it"
+            return "; it went on from the last request, the provider lost it"
         case "expired":
             return "; too much time had passed"
         case _:

@@ -81,6 +81,10 @@ def test_what_a_model_wrote_moves_no_cursor(hostile: str) -> None:
         named.ApprovalRequired(hostile, {}, "c", "r", hostile),
         named.RetryScheduled(1, 1.0, "timeout", hostile),
         named.LoopGuard(hostile),
+        named.CacheMiss(0, 5, 9, "ours", hostile, hostile),
+        named.CacheProofMissing(0, 9, "ours", hostile, hostile),
+        named.CacheWritten(9, "ours", hostile, hostile),
+        named.PrefixChanged(hostile, None, hostile),
     ]
 
     for event in events:
@@ -118,6 +122,24 @@ def test_colour_is_only_decoration() -> None:
         (named.Usage(1200, 45, 1245, 800, 0), "tokens: 1,200 in (800 cached), 45 out"),
         (named.Usage(5, 6, 11, 0, 0, purpose="compaction"), "tokens (compaction): 5 in, 6 out"),
         (named.SessionUsage(5, 6, 11, 0, 0), "session: 5 in, 6 out"),
+        (named.CacheUnmeasurable(), "[cache: the endpoint does not say what it holds]"),
+        (named.CacheCold(7_201.4, 3_600), "[cache: gone cold after 7,201 s]"),
+        (named.CacheCold(None, 3_600), "[cache: gone cold after a while]"),
+        (named.CacheWritten(5_000), "[cache: 5,000 tokens were written anew, none was read]"),
+        (named.CacheBelowMinimum(120, 1_024), "[cache: 120 tokens are fewer than the 1,024 that it takes]"),
+        (named.CacheProofMissing(None, 9), "[cache: this answer does not say what was read from it]"),
+        (
+            named.CacheProofMissing(0, 9_000, "provider"),
+            "[cache: none of 9,000 tokens was read from it; it went on from the last request, the provider lost it]",
+        ),
+        (
+            named.CacheMiss(128, 9_000, 9_100, "ours", "message 3", "host_edit"),
+            "[cache: 128 tokens were read of the 9,000 sent before; message 3 changed (host_edit)]",
+        ),
+        (named.CacheMiss(0, None, 9, "expired"), "[cache: 0 tokens were read; too much time had passed]"),
+        (named.PrefixChanged("tools", None, "resumed"), "[the request changed at its tools: resumed]"),
+        (named.PrefixChanged("message", 3, "host_edit"), ""),
+        (named.PrefixChanged("message", 3, "unexplained"), "[the request changed at its message 3: unexplained]"),
         (named.FinalAnswer("done", streamed=True), ""),
         (named.FinalAnswer("done", streamed=False), "done"),
         (named.ContentStreamEnd(), "\n"),

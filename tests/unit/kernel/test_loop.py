@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from plait.core.exchange import Reply
 from plait.core.facts import MessageAdded, TurnEnd, TurnStart
-from plait.core.messages import Control, Message, Reasoning, Text, ToolCall, ToolResult, assistant, user
+from plait.core.messages import Control, Message, Reasoning, StopReason, Text, ToolCall, ToolResult, assistant, user
 from plait.kernel.effects import (
     NOTHING,
     Act,
@@ -77,6 +80,31 @@ def test_a_later_batch_is_judged_after_an_earlier_one_ended() -> None:
     judged = [index for index, effect in enumerate(trace.effects) if isinstance(effect, Approve)]
     waited = [index for index, effect in enumerate(trace.effects) if isinstance(effect, Wait)]
     assert judged[0] < waited[0] < judged[1] < waited[1]
+
+
+@pytest.mark.parametrize("stop", ["end_turn", "length"])
+def test_an_answer_can_be_the_last_one(stop: StopReason) -> None:
+    """An answer that halts the turn is recorded, even one that was cut off, and nothing is asked after it."""
+    halt = RuntimeError("enough")
+    world = World([Reply(assistant("words"), stop, halt=halt)])
+
+    trace = world.turn(TASK)
+
+    assert ("error", halt, "enough", None) == (trace.end.reason, trace.end.error, trace.end.detail, trace.end.reply)
+    assert ["user: Do the task.", "assistant: words"] == world.history
+
+
+def test_calls_of_the_last_answer_do_not_run() -> None:
+    """Where an answer halts the turn its calls are closed, one result each, and none was judged."""
+    asked = said([call("look", "a"), call("write", "b")])
+    world = World([replace(asked, halt=RuntimeError("enough"))])
+
+    trace = world.turn(TASK)
+
+    assert "error" == trace.end.reason
+    assert ["user: Do the task.", "assistant: a,b", "tool: a,b"] == world.history
+    assert ["cancelled", "cancelled"] == [result.status for result in world.state.history[-1].tool_results]
+    assert [] == [effect for effect in trace.effects if isinstance(effect, Approve)]
 
 
 def test_steps_have_a_limit() -> None:

@@ -21,17 +21,14 @@ _AHEAD_S_MAX: Final = 6 * 3600.0
 """A time that is further away is no wait, but another day's work."""
 
 
-def tells_allowance(backend: Backend, failed: ProviderFailed) -> bool:
-    """Say whether the endpoint can be asked when a spent allowance comes back."""
-    return failed.kind == "quota" and failed.retry_after_s is None and backend.endpoint.profile.name == "moonshot"
-
-
 def ask_allowance(backend: Backend, failed: ProviderFailed) -> None:
     """Add to a failure how long to wait, where the endpoint tells it; then the request may be made again.
 
     Raises:
         ProviderFailed: it cannot be asked.
     """
+    if not _tells(backend, failed):
+        return
     stream = backend.transport.open(_request(backend), QUICK)
     try:
         body = bytearray()
@@ -46,6 +43,8 @@ def ask_allowance(backend: Backend, failed: ProviderFailed) -> None:
 
 async def aask_allowance(backend: Backend, failed: ProviderFailed) -> None:
     """The same in an event loop."""
+    if not _tells(backend, failed):
+        return
     stream = await backend.async_transport.open(_request(backend), QUICK)
     try:
         body = bytearray()
@@ -63,6 +62,10 @@ def seconds_until_back(document: object, now_s: float) -> float | None:
     waits = [max(0.0, at - now_s) for bucket in _buckets(document) if (at := _reset_of(bucket)) is not None]
     wait = min(waits, default=None)
     return wait if wait is not None and wait <= _AHEAD_S_MAX else None
+
+
+def _tells(backend: Backend, failed: ProviderFailed) -> bool:
+    return failed.kind == "quota" and failed.retry_after_s is None and backend.endpoint.profile.name == "moonshot"
 
 
 def _request(backend: Backend) -> HttpRequest:

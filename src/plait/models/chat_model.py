@@ -17,7 +17,6 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup, Tell
-from plait.models.allowance import aask_allowance, ask_allowance, tells_allowance
 from plait.models.backend import Backend, BackendOptions
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
@@ -179,7 +178,9 @@ class ChatChannel:
         with suppress(ProviderFailed):
             if failed.kind == "model_not_found":
                 with_near_names(failed, self.line.target.name, list_models(backend))
-            elif tells_allowance(backend, failed):
+            else:
+                from plait.models.allowance import ask_allowance  # few ever come so far
+
                 ask_allowance(backend, failed)
 
 
@@ -236,7 +237,9 @@ class AsyncChatChannel:
         with suppress(ProviderFailed):
             if failed.kind == "model_not_found":
                 with_near_names(failed, self.line.target.name, await alist_models(backend))
-            elif tells_allowance(backend, failed):
+            else:
+                from plait.models.allowance import aask_allowance
+
                 await aask_allowance(backend, failed)
 
 

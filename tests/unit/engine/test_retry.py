@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +167,27 @@ def test_a_failure_says_why_it_was_given_up() -> None:
     assert "slow" == str(failed)
     failed.gave_up = "gave up after 6 requests"
     assert "slow; gave up after 6 requests" == str(failed)
+
+
+def test_ctrl_c_ends_the_wait_for_a_retry() -> None:
+    """A real SIGINT in the middle of an hour's wait closes the turn at once, and raises nothing."""
+    code = (
+        "from plait import Agent, Retry, Rules\n"
+        "from plait.core.events import Committed\n"
+        "from plait.core.facts import RetryScheduled\n"
+        "from plait.testing import Fail, ScriptedModel\n"
+        "def tell(event):\n"
+        "    if isinstance(event, Committed) and isinstance(event.entry.fact, RetryScheduled):\n"
+        "        print('waiting', flush=True)\n"
+        "rules = Rules(retry=Retry(base_s=3600, cap_s=3600))\n"
+        "result = Agent(ScriptedModel([Fail('overloaded')]), rules=rules, on_event=tell).run('x')\n"
+        "print(result.status, [message.role for message in result.messages])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "waiting\n" == process.stdout.readline()
+    time.sleep(0.2)  # until it waits
+    process.send_signal(signal.SIGINT)
+    said, complaints = process.communicate(timeout=60)
+
+    assert ("interrupted ['user']\n", "", 0) == (said, complaints, process.returncode)

@@ -80,6 +80,10 @@ class RoundClosed:
     """Index in the history of the assistant message whose calls these were."""
 
 
+SKIPPED: Final = frozenset({"compaction_skipped", "overflow_skipped"})
+"""Why there is a `Reset` that replaces nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reset:
     """History from `start` to `end` was replaced: compaction, step reduction, clear, a host's edit."""
@@ -90,6 +94,11 @@ class Reset:
     why: str
     usage: Usage | None = None
     """What making the replacement cost, when a model made it."""
+
+    @property
+    def is_skipped(self) -> bool:
+        """True when nothing is replaced: a summary was paid for, and was of no use."""
+        return self.why in SKIPPED
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,6 +352,14 @@ class Compaction(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CompactionSkipped(NamedEvent):
+    """Old history stays as it is, although making a summary of it was tried."""
+
+    type = "compaction_skipped"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ResetMessages(NamedEvent):
     """Messages `start` to `end` of the history were replaced by `count` others."""
 
@@ -463,6 +471,7 @@ AnyEvent = (
     | TokenLimit
     | LoopGuard
     | Compaction
+    | CompactionSkipped
     | ResetMessages
     | SessionRestored
     | SessionResumed
@@ -477,7 +486,7 @@ EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: ev
 
 NOT_YET: Final = frozenset(
     "admission assistant_checkpoint awareness_checklist compaction_preparation_skipped compaction_retry"
-    " compaction_skipped context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning"
+    " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning"
     " run_state session_time step_reduced terminal token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

@@ -121,6 +121,8 @@ class Reducer:
         found: list[named.NamedEvent] = []
         if fact.usage is not None:
             found.append(self._spend(fact.usage, at_ms, "compaction"))
+        if fact.is_skipped:
+            return [*found, named.CompactionSkipped("the summary is not shorter than what it stands for")]
         if fact.why == "compaction":
             return [*found, named.Compaction(_summary_of(fact.messages), fact.end - fact.start)]
         return [*found, named.ResetMessages(fact.why, fact.start, fact.end, len(fact.messages))]

@@ -69,6 +69,10 @@ def compact(state: State, shrinking: Shrinking, why: str) -> Generator[Effect, A
     kept = () if span.task is None else (span.task,)
     new = (Message("summary", (Text(text or structural(old)),)), *kept)
     if size_chars(new) >= size_chars(old):
+        if usage is not None:
+            # Nothing is replaced, and it is paid for all the same.
+            skipped = "overflow_skipped" if why == "overflow" else "compaction_skipped"
+            yield from record(state, Reset(span.start, span.start, (), skipped, usage))
         return False
     yield from record(state, Reset(span.start, span.end, new, "compaction", usage))
     return True

@@ -49,7 +49,7 @@ _LOOPS_OWN: Final = frozenset(
     {"completed", "max_steps", "loop_guard", "truncated", "content_filter", "approval_required", "waiting"}
 )
 """Reasons for which the loop itself ends a turn."""
-_AFTER_FAILURES: Final = frozenset({"compaction", "media"})
+_AFTER_FAILURES: Final = frozenset({"compaction", "media", "overflow_skipped"})
 """Replacements that the loop makes of itself, when a request did not fit."""
 _CUT_OFF: Final = "\n[interrupted]"
 
@@ -105,6 +105,8 @@ class Recorded:
             if span is None or (span.start, span.end) != (fact.start, fact.end):
                 return NOTHING  # made after a request that did not fit
             plan, ahead = Plan(compact=Compact()), 1
+        elif isinstance(fact, Reset) and fact.why == "compaction_skipped":
+            plan, ahead = Plan(compact=Compact()), 1
         if isinstance(fact := self.peek(ahead), Reset) and fact.why not in _AFTER_FAILURES:
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1
@@ -125,6 +127,8 @@ class Recorded:
                 return failed
             case Reset(why="compaction"):
                 return _failed("context_overflow")
+            case Reset(why="overflow_skipped"):
+                return self._overflow(self.peek(1))
             case Reset(why="media"):
                 return _failed("request_too_large")
             case MessageAdded() if fact.message.marked("interrupted"):
@@ -140,8 +144,11 @@ class Recorded:
         """Return the answer to a request for a summary."""
         fact = self.next
         if not isinstance(fact, Reset) or fact.why != "compaction":
-            # Nothing was gained by it, so that it left no trace: nothing is by this one.
-            return self.halt() or Reply(assistant("-" * (size_chars(ask.view.history) + 1)), "end_turn")
+            # Nothing was gained by it: nothing is by this one. It left a trace where it was paid for.
+            useless = assistant("-" * (size_chars(ask.view.history) + 1))
+            if isinstance(fact, Reset) and fact.is_skipped and fact.usage is not None:
+                return Reply(useless, "end_turn", fact.usage)
+            return self.halt() or Reply(useless, "end_turn")
         if fact.usage is None:
             return _failed("protocol")
         return Reply(assistant(fact.messages[0].content), "end_turn", fact.usage)
@@ -202,6 +209,16 @@ class Recorded:
         halt = self.halt(ahead)
         cause = None if halt is None or halt.reason != "error" else halt.__cause__
         return cause if isinstance(cause, RuntimeError) else None
+
+    def _overflow(self, then: Fact | None) -> ProviderFailed:
+        """What did not fit, and could not be made to: the request is made again, or the turn ends."""
+        if isinstance(then, RetryScheduled):
+            failed = _failed("context_overflow", then.message, then.usage)
+            failed.retry_after_s, failed.retryable = then.delay_ms / 1000, True
+            return failed
+        if isinstance(then, TurnEnd):
+            return _failed("context_overflow", then.detail, then.usage)
+        return _failed("context_overflow")
 
     def _ended(self) -> tuple[Outcome, ...]:
         """What the log says next about calls, up to anything else."""

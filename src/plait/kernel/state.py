@@ -234,13 +234,15 @@ class State:
             raise FoldError("history was replaced while tool calls were open")
         if not 0 <= fact.start <= fact.end <= len(self.history):
             raise FoldError(f"messages {fact.start} to {fact.end} were replaced in a history of {len(self.history)}")
+        if fact.usage is not None:
+            self._spend(fact.usage)
+        if fact.is_skipped:
+            return
         # A new list, because views of the old epoch may still be read by another thread.
         self.history = [*self.history[: fact.start], *fact.messages, *self.history[fact.end :]]
         self.epoch += 1
         self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
         self.turn_began = _moved(self.turn_began, fact)
-        if fact.usage is not None:
-            self._spend(fact.usage)
         self.last_usage = None
         self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
         # Whatever was to be tried again: it is another request now, and does not wait.

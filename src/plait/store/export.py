@@ -63,7 +63,7 @@ def _blocks(fact: object, at_ms: int) -> Iterator[Block]:
         yield from _message(fact.message, at_ms)
     elif isinstance(fact, ToolEnd):
         yield from _result(fact.result, at_ms)
-    elif isinstance(fact, Reset):
+    elif isinstance(fact, Reset) and not fact.is_skipped:
         yield Block("History replaced", f"{fact.why}: messages {fact.start} to {fact.end}", at_ms, True)
         for message in fact.messages:
             yield from _message(message, at_ms)

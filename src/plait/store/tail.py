@@ -88,7 +88,7 @@ class Window:
             self._ended[fact.result.call_id] = fact.result
         elif isinstance(fact, RoundClosed):
             self._close_round(fact.of)
-        elif isinstance(fact, Reset):
+        elif isinstance(fact, Reset) and not fact.is_skipped:
             self._reset(fact)
 
     def _close_round(self, of: int) -> None:

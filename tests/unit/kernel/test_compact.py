@@ -138,13 +138,26 @@ def test_without_a_model_the_notes_are_structural() -> None:
 
 
 def test_what_gains_nothing_is_not_applied() -> None:
-    """Notes that are longer than what they replace are dropped."""
+    """Notes that are longer than what they replace are dropped; what they cost is recorded."""
     world = busy_world().script([said("N" * 5000), said("done")], plans={(1, "step"): COMPACT})
+    before = [*world.state.history]
 
     world.run()
 
-    assert [] == world.of_type(Reset)
-    assert 0 == world.state.epoch
+    (skipped,) = world.of_type(Reset)
+    assert (True, "compaction_skipped", SPENT) == (skipped.is_skipped, skipped.why, skipped.usage)
+    assert (0, before) == (world.state.epoch, world.state.history[: len(before)])
+    assert 20 == world.state.turn_usage.input
+
+
+def test_what_was_of_no_use_after_an_overflow_is_paid_for_too() -> None:
+    """The turn ends with the overflow, and the cost of the notes is in its usage."""
+    world = busy_world().script([failed("context_overflow"), said("N" * 5000)])
+
+    assert "error" == world.run().reason
+    (skipped,) = world.of_type(Reset)
+    assert ("overflow_skipped", SPENT) == (skipped.why, skipped.usage)
+    assert SPENT.input == world.state.turn_usage.input
 
 
 def test_nothing_old_asks_nobody() -> None:

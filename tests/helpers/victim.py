@@ -49,6 +49,8 @@ class Order:
     colour: str = "sync"
     kill_at: int = 0
     """Number of the point at which it dies, from 1; 0 lets it live."""
+    kind: str = "plain"
+    """`plain`: tools of its own; `effects`: the built-in tools, whose effects survive it."""
 
 
 class Points:
@@ -110,12 +112,13 @@ class Life:
     def live(self) -> int:
         """Open the session, go on with it to its end, and return how many points were passed."""
         watch_disk(self._points)
+        self._watch()
         opened = open_journal(self._folder / "session", "s1", lambda: time.time_ns() // 1_000_000)
         state = opened.state
         syncer = Syncer()
         table = ToolTable(self._tools(), compile=compile_schema)
         conversation = Conversation(
-            ScriptedModel(_answer),
+            ScriptedModel(self.answer),
             Terms(table, Setup("", table.schemas), rules=Rules(max_steps=20)),
             Workbench(),
             state=state,
@@ -135,6 +138,13 @@ class Life:
         syncer.close()
         opened.log.close()
         return self._points.passed
+
+    def answer(self, asked: Any) -> Any:
+        """Answer a request: which step is next is read off it."""
+        return _answer(asked)
+
+    def _watch(self) -> None:
+        """Put points around whatever else this life does."""
 
     def _acknowledge(self, event: Event) -> None:
         if isinstance(event, Committed):
@@ -171,6 +181,15 @@ def _answer(asked: Any) -> Any:
     return steps[min(step, 2)]
 
 
+def life_of(order: Order) -> Life:
+    """Return the life that an order wants."""
+    if order.kind == "plain":
+        return Life(order)
+    from tests.helpers.effects_victim import EffectsLife
+
+    return EffectsLife(order)
+
+
 def serve() -> None:
     """Answer orders until there are none."""
     compile_schema({})  # what it imports is imported here, once, and not in every child
@@ -185,7 +204,7 @@ def serve() -> None:
 
 def _live_and_exit(order: Order) -> None:
     try:
-        passed = Life(order).live()
+        passed = life_of(order).live()
         Path(order.folder, "points").write_text(str(passed))
         os._exit(0)
     except BaseException:

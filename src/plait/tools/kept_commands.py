@@ -65,6 +65,8 @@ class KeptCommands:
 
     spool: Spool
     launcher: Launcher
+    is_taken_over: bool = False
+    """True once a command was begun or looked after here; before that, what an earlier process has left is not ours."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: set[str] = field(default_factory=set)
     """Entries whose end was told, and perhaps not recorded yet."""
@@ -82,17 +84,13 @@ class KeptCommands:
         """What all of these commands carry, in whatever process they were started."""
         return self.spool.mark
 
-    @property
-    def has_entries(self) -> bool:
-        """True when there may be commands of this process or of an earlier one."""
-        return bool(self.spool.names())
-
     def intend(self, limit_s: float) -> Mapping[str, object] | None:
         """Return what is recorded before a command begins; None where its end cannot be kept."""
         try:
             self.spool.prepare()
         except OSError:
             return None
+        self.is_taken_over = True
         with self._lock:
             # The calls before this one have their results: these are appended, and durable before this one begins.
             self._recorded |= self._told
@@ -116,6 +114,7 @@ class KeptCommands:
 
         One that has not begun never will. Raises `Refusal` when it could not be started.
         """
+        self.is_taken_over = True
         entry = self.spool.entry(intent.entry)
         is_same_boot = bool(intent.boot) and intent.boot == boot_id()
         record = entry.read()

@@ -54,19 +54,19 @@ class ShellOptions:
     """How long a command that is stopped has to end by itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Shell:
     """Runs command lines in one directory. Safe in any thread."""
 
     root: str
     options: ShellOptions
     spill: Spill
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Carried by everything that is started here, so that it can be found again at the end of the session."""
+    own_mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Carried by what is started here and is not kept, so that it can be found again at the end of the session."""
     has_run: threading.Event = field(default_factory=threading.Event)
-    """Set once something was started."""
+    """Set once something was started that is not kept."""
     kept: KeptCommands | None = None
-    """Where commands run that outlive this process; without it they run here, and die unseen with it."""
+    """Where commands run that outlive this process; without it they run here, and nobody knows their end after it."""
 
     def exec_shell(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its two streams are one. A failing command is an answer, not a failure."""
@@ -78,20 +78,20 @@ class Shell:
         limit_s = self._limit_s(timeout_s)
         return self._told(self._run(command, limit_s, context, separates_errors=True), limit_s)
 
-    def recovery(self, *, separates_errors: bool) -> Recovery | None:
+    def recovery(self, *, separates_errors: bool) -> Recovery:
         """Return how `exec_shell` or (with errors apart) `bash` finds out what became of a command."""
-        kept = self.kept
-        if kept is None:
-            return None
 
         def intend(keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | None:
             timeout_s = keywords.get("timeout_s")
-            return kept.intend(self._limit_s(None if timeout_s is None else float(str(timeout_s))))
+            limit_s = self._limit_s(None if timeout_s is None else float(str(timeout_s)))
+            return None if self.kept is None else self.kept.intend(limit_s)
 
         def settle(keywords: Mapping[str, object], context: ToolContext) -> Reply:
-            assert context.intent is not None
+            kept = self.kept
+            if kept is None or context.intent is None:
+                raise Refusal("NOT_FOUND", "what became of the command is kept elsewhere", hint="")
             intent = KeptIntent.from_dict(context.intent)
-            options = self._run_options(intent.timeout_s, separates_errors=separates_errors)
+            options = self._run_options(intent.timeout_s, kept.mark, separates_errors=separates_errors)
             done = kept.settle(intent, options, context.cancel)
             if isinstance(done, ToolResult):
                 return done
@@ -100,10 +100,11 @@ class Shell:
         return Recovery(intend, settle)
 
     def close(self, grace_s: float = 0.5, *, keep_jobs: bool = False) -> None:
-        """End what commands have left running in the background, and commands of an earlier process."""
-        has_run = self.has_run.is_set() or (self.kept is not None and self.kept.has_entries)
-        if has_run and not keep_jobs:
-            stop_marked(self.mark, grace_s)
+        """End what commands have left running, those of an earlier process too where it was taken over."""
+        if self.has_run.is_set() and not keep_jobs:
+            stop_marked(self.own_mark, grace_s)
+        if self.kept is not None and self.kept.is_taken_over and not keep_jobs:
+            stop_marked(self.kept.mark, grace_s)
         if self.kept is not None:
             self.kept.close()
 
@@ -119,14 +120,15 @@ class Shell:
 
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
         cancel: Cancel | None = None if context is None else context.cancel
-        self.has_run.set()
-        options = self._run_options(limit_s, separates_errors=separates_errors)
         intent = None if context is None or self.kept is None else context.intent
         if intent is None or self.kept is None:
+            self.has_run.set()
+            options = self._run_options(limit_s, self.own_mark, separates_errors=separates_errors)
             return run(Command.shell(command), options, cancel)
+        options = self._run_options(limit_s, self.kept.mark, separates_errors=separates_errors)
         return self.kept.run(Command.shell(command), options, KeptIntent.from_dict(intent), cancel)
 
-    def _run_options(self, limit_s: float, *, separates_errors: bool) -> RunOptions:
+    def _run_options(self, limit_s: float, mark: str, *, separates_errors: bool) -> RunOptions:
         options, output = self.options, self.options.output
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
         base = os.environ if options.environment is None else options.environment
@@ -139,7 +141,7 @@ class Shell:
             limits=self._capture_limits(len(paths), paths[0]),
             spill_path=paths[0],
             errors_spill_path=paths[-1],
-            mark=self.mark,
+            mark=mark,
             on_output=None if output is None else lambda text, _stream: output(text),
         )
 

@@ -6,7 +6,6 @@ Floor: 3. Owns: putting the tools together; never: what one of them does.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TextIO
@@ -87,7 +86,6 @@ class Toolbox:
         self._places = Places.of(root, outside, self._spill, options.own_places)
         self.root = self._places.root
         self.locks = FileLocks()
-        kept = None if options.spool is None else KeptCommands.over(options.spool)
         self.shell = Shell(
             self.root,
             ShellOptions(
@@ -100,9 +98,9 @@ class Toolbox:
                 options.grace_s,
             ),
             self._spill,
-            uuid.uuid4().hex if kept is None else kept.mark,
-            kept=kept,
         )
+        if options.spool is not None:
+            self.keep_commands(options.spool)
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
@@ -146,6 +144,10 @@ class Toolbox:
     def allow_outside(self, call_id: str) -> None:
         """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
         self._allowed_calls.add(call_id)
+
+    def keep_commands(self, folder: str | os.PathLike[str]) -> None:
+        """Have commands leave their end in `folder` from now on, as with `ToolboxOptions.spool`; made when needed."""
+        self.shell.kept = KeptCommands.over(folder)
 
     def sweep(self, needed: Iterable[ToolStart]) -> None:
         """Remove what commands of earlier processes have left, but for that of the calls which have no result yet."""

@@ -31,6 +31,7 @@ from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
+from plait.models.line import pin_of
 from plait.session import prompt
 from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
 from plait.session.defaults import BENCH, LIBRARY
@@ -38,7 +39,7 @@ from plait.session.hub import Hub
 from plait.session.keeping import Kept, Target, keep, target_of
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
-from plait.session.recorded import system_recorded
+from plait.session.recorded import provider_recorded, system_recorded
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Settings, Standing, follow
 from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
 from plait.tools.aliases import alias_tools
@@ -221,7 +222,7 @@ def _values(
         "non_interactive": given["non_interactive"],
         "cache_key": given["cache_key"] or before.get("cache_key") or kept.id,
         "max_output_tokens": given["max_output_tokens"] or schema.get("max_output_tokens"),
-        "provider": schema.get("provider") or before.get("provider"),
+        "provider": schema.get("provider") or _pinned(kept) or before.get("provider"),
         "auth": key_source_of(schema),
         "reports_prompt_tokens": schema.get("reports_prompt_tokens") is not False,
         "options": list(schema.get("options") or ()),
@@ -233,6 +234,11 @@ def _values(
         "llm_call_count": before.get("llm_call_count", sum(map(_is_answer, kept.facts))),
         "session_start_ts": before.get("session_start_ts", began_s),
     }
+
+
+def _pinned(kept: Kept) -> dict[str, object] | None:
+    provider = provider_recorded(kept.facts)
+    return None if provider is None else pin_of(provider)
 
 
 def _is_answer(fact: Fact) -> bool:

@@ -27,6 +27,8 @@ Schema = Mapping[str, Any]
 
 _KEY_FIELDS: Final = ("auth", "inference_db", "key_env", "keyring_service", "keyring_username")
 _NAME_CHARS: Final = 50
+PINNED: Final = "provider_pinned"
+"""What is recorded when a router's requests stay with a provider."""
 START: Final = "session_start"
 
 
@@ -97,6 +99,15 @@ def system_recorded(facts: Iterable[Fact]) -> str | None:
     return system
 
 
+def provider_recorded(facts: Iterable[Fact]) -> str | None:
+    """Return the provider that a router's requests stayed with, None where there was none."""
+    found: object = None
+    for fact in facts:
+        if isinstance(fact, Observation) and fact.type == PINNED:
+            found = fact.data.get("provider")
+    return found if isinstance(found, str) else None
+
+
 def bind(schema: Schema, recorded: Recorded) -> Bound:
     """Return a spec that asks where the session was begun, with the key from where it came; the given one stays."""
     bound: dict[str, Any] = copy.copy(schema) if isinstance(schema, dict) else dict(schema)
@@ -138,7 +149,8 @@ def port(place: SessionFolder, id: str, schema: Schema) -> SessionFolder:
     start = Observation(START, {**told, "ported_from": source})
     facts: list[tuple[int, Fact]] = [(journal.told.times_ms[0] if journal.seq else 0, start)]
     for entry in journal.entries:
-        if not (isinstance(entry.fact, Observation) and entry.fact.type == START):
+        # The copy may ask another model, which the provider of this one need not have.
+        if not (isinstance(entry.fact, Observation) and entry.fact.type in (START, PINNED)):
             facts.append((entry.at_ms, entry.fact))
     entries = [Entry(seq, at_ms, "", fact) for seq, (at_ms, fact) in enumerate(facts, 1)]
     write_journal(new.path, new.path.name, {**journal.header, "ported_from": source}, entries)

@@ -140,6 +140,8 @@ class Live:
     model: tuple[object, str, Model] | None = None
     """The client and the name of the last turn, and the model that they came to."""
     policy: Policy | None = None
+    pinned: str | None = None
+    """The provider that a router chose in this turn, until it is recorded."""
     wanted: Wanted | None = None
     """How the session's own output type was asked for last."""
     running: threading.Lock = field(default_factory=threading.Lock)

@@ -31,7 +31,7 @@ from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.mirror import Item, system_of
 from plait.session.outputs import with_output
-from plait.session.recorded import start_of
+from plait.session.recorded import PINNED, start_of
 from plait.session.result import SessionResult
 from plait.session.sender import sender_header, sender_label
 from plait.session.session import Live, Session, follow
@@ -147,6 +147,7 @@ def run_turn(
             inputs = () if task is None else (_question(live, _worded(live, str(text)), pictures),)
             live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
+        _keep_pin(live)
         return _result(session, live, end, began_s)
 
 
@@ -193,12 +194,20 @@ def _pinning(session: weakref.ref[Session], live: Live) -> Callable[[str], None]
     """Return what notes in a session which provider answered first, and tells of it."""
 
     def pinned(provider: str) -> None:
-        opened = session()
+        opened, live.pinned = session(), provider
         if opened is not None:
             opened["provider"] = pin_of(provider)
         live.conversation.observers.publish(Notice("provider_pinned", {"provider": provider}))
 
     return pinned
+
+
+def _keep_pin(live: Live) -> None:
+    """Record which provider a router's requests stay with, so that a resumed session stays with it too."""
+    if live.pinned is not None:
+        live.conversation.note(Observation(PINNED, {"provider": live.pinned}))
+        live.conversation.commit()
+        live.pinned = None
 
 
 def _prepare(session: Session, live: Live, model: Model, output_type: object) -> None:

@@ -32,8 +32,11 @@ from plait.session.turns import run_turn
 from plait.testing import Raw, ScriptServer
 from tests.unit.models.transports import raw_server
 
-ANSWER = {"choices": [{"message": {"role": "assistant", "content": "done"}}], "usage": {"prompt_tokens": 0}}
-ROUTED = b'data: {"provider":"P","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "done"}}], "usage": {"cached_tokens": 0}}
+ROUTED = (
+    b'data: {"provider":"P","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":1,"cached_tokens":0}}\n\n'
+)
 
 
 def program(path: Path, lines: str) -> Path:
@@ -297,11 +300,11 @@ def routed(url: str) -> OpenAI:
 @pytest.mark.parametrize("streams", [True, False])
 def test_e49_a_session_stays_with_the_provider_that_answered(streams: bool) -> None:
     """E49: streamed or not, the second request asks for it; the session holds it, and one event tells of it."""
-    whole = b'{"provider":"P","choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}'
+    whole = json.dumps({"provider": "P", **ANSWER}).encode()
     answer = Raw(ROUTED, {"Content-Type": "text/event-stream"}) if streams else Raw(whole)
     heard: list[Any] = []
     pin = {"order": ["P"], "allow_fallbacks": False}
-    with ScriptServer([answer] * 3) as server:
+    with ScriptServer([answer] * 5) as server:
         spec, client = default_specification("m", "openrouter"), routed(server.url)
         with init_session(spec, on_event=lambda name, event: heard.append((name, dict(event)))) as session:
             run_turn(client, "m", session, "one")
@@ -311,10 +314,14 @@ def test_e49_a_session_stays_with_the_provider_that_answered(streams: bool) -> N
         with init_session(spec, session=kept) as again:
             run_turn(client, "m", again, "three")
             assert pin == again["provider"]
-        first, second, third = server.requests
+        with init_session(spec, session_id=kept["session_id"]) as resumed:
+            run_turn(client, "m", resumed, "four")
+        with init_session(spec, session={**kept, "session_id": "s_other"}, durable=False) as other:
+            run_turn(client, "m", other, "five")
+        first, *others = server.requests
 
     assert "provider" not in first.json
-    assert [pin, pin] == [second.json["provider"], third.json["provider"]]
+    assert [pin] * 4 == [request.json["provider"] for request in others]
     assert [{"provider": "P"}] == [event for name, event in heard if name == "provider_pinned"]
 
 

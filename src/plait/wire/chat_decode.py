@@ -17,7 +17,7 @@ from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
 from plait.wire.decoder import Decoder, failure_in, place_of
 from plait.wire.failure import Failure
 from plait.wire.inline_calls import extract_inline_calls
-from plait.wire.opaque import DetailMerger
+from plait.wire.opaque import DetailMerger, is_signed
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.think import Segment, ThinkSplitter
 from plait.wire.usage import latest, read_usage
@@ -340,10 +340,16 @@ def _lost_name(choice: _Choice) -> Failure | None:
 
 def _replay(thinker: _Choice) -> Mapping[str, object] | None:
     for name in _OPAQUE_FIELDS:
-        if name in thinker.opaque:
-            return {name: thinker.opaque[name].items()}
+        whole = [record for record in _records(thinker, name) if is_signed(record)]
+        if whole:
+            return {name: whole}
     echoed = {thinker.reasoning_field: "".join(thinker.reasoning)} if thinker.reasoning_field else {}
-    return {**echoed, **_opaque(thinker)} or None
+    sealed = {name: value for name, value in _opaque(thinker).items() if name not in _OPAQUE_FIELDS}
+    return {**echoed, **sealed} or None
+
+
+def _records(thinker: _Choice, name: str) -> list[dict[str, object]]:
+    return thinker.opaque[name].items() if name in thinker.opaque else []
 
 
 def _opaque(thinker: _Choice) -> dict[str, object]:

@@ -29,6 +29,7 @@ from plait.wire.encoding import (
 )
 from plait.wire.inline_calls import inline_call_text, inline_results_text
 from plait.wire.names import wire_id, wire_name
+from plait.wire.opaque import is_signed
 from plait.wire.profile import Encoded, RequestParams, WireProfile
 
 PATH: Final = "/chat/completions"
@@ -181,17 +182,13 @@ def _assistant(message: Message, profile: WireProfile) -> Iterator[dict[str, obj
 
 
 def _signed(opaque: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return the records that can be sent back: a thinking block whose signature never came would be refused."""
+    """Return the records that can be sent back."""
     kept: dict[str, object] = {}
     for name in ("thinking_blocks", "reasoning_details"):
         records = opaque.get(name) if opaque else None
         if not isinstance(records, list):
             continue
-        whole = [
-            item
-            for item in records
-            if not (isinstance(item, Mapping) and item.get("type") == "thinking" and not item.get("signature"))
-        ]
+        whole = list(filter(is_signed, records))
         if whole:
             kept[name] = whole
     return {**kept, **{name: opaque[name] for name in _SEALED if opaque and opaque.get(name)}}

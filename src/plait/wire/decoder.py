@@ -15,7 +15,7 @@ from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
-from plait.wire.lenient import lenient_loads
+from plait.wire.lenient import lenient_documents, lenient_loads
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
@@ -205,8 +205,10 @@ class Decoder:
 
 
 def _lenient_loads(data: bytes) -> object:
-    """Return a document that strict parsers refuse, also in damaged UTF-8; None for what is no JSON."""
-    return lenient_loads(data.removeprefix(b"data:").decode("utf-8", "replace"))
+    """Return a document, or several glued together, that strict parsers refuse; None for what is no JSON."""
+    text = data.removeprefix(b"data:").decode("utf-8", "replace")
+    document = lenient_loads(text)
+    return lenient_documents(text) if document is None and text.startswith("{") else document
 
 
 def _may_hold_large_number(data: bytes) -> bool:

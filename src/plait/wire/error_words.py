@@ -41,7 +41,8 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "context_overflow": """context_length_exceeded context_window_exceeded context_window_exceeded_error
         model_max_prompt_tokens_exceeded exceed_context_size_error max_context_length_exceeded context_overflow
         token_limit_exceeded prompt_too_long input_too_long tokens_limit_reached model_context_window_exceeded 1261""",
-    "request_too_large": "request_too_large payload_too_large request_entity_too_large entity_too_large body_too_large",
+    "request_too_large": """request_too_large payload_too_large request_entity_too_large entity_too_large body_too_large
+        image_too_large image_file_too_large""",
     "invalid_history": """invalid_request_message_order invalid_message_order invalid_encrypted_content
         invalid_request_assistant_message previous_response_not_found missing_thought_signature invalid_message""",
     "invalid_tools": "invalid_function_parameters invalid_tool invalid_tools invalid_tool_schema invalid_function_name",
@@ -53,7 +54,8 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         model_not_supported resource_not_found_exception model_decommissioned model_deprecated model_terminated
         invalid_model_id resource_does_not_exist 1211""",
     "bad_request": """content_filter content_policy content_policy_violation content_policy_violation_error
-        data_inspection_failed responsible_ai_policy_violation moderation_blocked sensitive_content_detected
+        data_inspection_failed invalid_prompt image_content_policy_violation image_parse_error cyber_policy
+        failed_to_download_image responsible_ai_policy_violation moderation_blocked sensitive_content_detected
         input_text_risk_detection 1301""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
@@ -129,7 +131,8 @@ _REFUSED: Final = frozenset(
 
 def is_refusal(word: str | int) -> bool:
     """Say whether a code or type says no more than that the request is wrong; asked where the status is 200."""
-    return plain_word(str(word)) in _REFUSED
+    plain = plain_word(str(word))
+    return plain in _REFUSED or plain.startswith(("invalid", "malformed", "missing", "unsupported"))
 
 
 BY_STATUS: Final[Mapping[int, ErrorClass]] = MappingProxyType(

@@ -13,6 +13,11 @@ _WHOLE = ("reasoning.encrypted", "redacted_thinking")
 """Types whose records come in one piece."""
 
 
+def is_signed(record: object) -> bool:
+    """Say whether a record can be sent back: a thinking block whose signature never came would be refused."""
+    return not (isinstance(record, Mapping) and record.get("type") == "thinking" and not record.get("signature"))
+
+
 class DetailMerger:
     """Joins `thinking_blocks` or `reasoning_details`: by index where they have one, else while the type stays."""
 

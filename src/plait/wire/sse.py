@@ -2,9 +2,9 @@
 
 Floor: 1. Owns: lines, fields and events of a `text/event-stream`; never: what the data means.
 Source: WHATWG HTML, 9.2 Server-sent events, with liberties that real servers need: an event that the end of the stream
-leaves open still counts, a field called `error` is an event, a line that is a JSON document, or the end marker, without
-a field is data, and a data line that is a whole JSON document ends its event when another one follows without an empty
-line.
+leaves open still counts, a field called `error` is an event, a line without a field is data when it is a JSON document,
+goes on with one, or is the end marker, and a data line that is a whole JSON document ends its event when another one
+follows without an empty line.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class SseParser:
 
     def _take_line(self, line: bytes, events: list[Event]) -> None:
         field, _, value = line.partition(b":")
+        field = field.lstrip(b" \t")
         if field not in _FIELDS:
-            if line == DONE or (line.startswith(b"{") and _is_document(line)):
-                self._take_data(line, events)  # a server that forgot the field, mostly when it reports an error
+            self._take_other(line, events)
             return
         self.is_stream = True
         value = value.removeprefix(b" ")
@@ -157,6 +157,13 @@ class SseParser:
         elif field == b"error":
             self._dispatch(events)
             events.append((b"error", value))
+
+    def _take_other(self, line: bytes, events: list[Event]) -> None:
+        """Take a line without a field: a server forgot it, mostly for an error, or spread a document over lines."""
+        begun = self._lines[0] if self._lines else b""
+        is_whole = line == DONE or (line.startswith(b"{") and _is_document(line))
+        if is_whole or (begun.startswith((b"{", b"[")) and not _is_document(begun)):
+            self._take_data(line, events)
 
     def _take_data(self, value: bytes, events: list[Event]) -> None:
         self._dispatch_if_whole(events)

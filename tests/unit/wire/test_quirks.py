@@ -159,6 +159,13 @@ def test_texts(deltas: list[dict[str, Any]], reasoning: str, content: str, refus
     assert (reasoning, content, refusal) == (got["reasoning"], got["content"], got["refusal"])
 
 
+def test_thought_without_its_signature_is_not_sent_back() -> None:
+    """Of blocks that were cut before their signature only the words are left."""
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": None}]
+    body = chunk(reasoning_content="hm", thinking_blocks=blocks) + chunk(content="x")
+    assert {"reasoning_content": "hm"} == told(body + STOP)["replay"]
+
+
 def test_sealed_thought_is_kept_beside_its_text() -> None:
     """What only the endpoint can read is echoed with the text that belongs to it."""
     body = chunk(reasoning_text="h") + chunk(reasoning_text="m", reasoning_opaque="QQ==") + chunk(content="x") + STOP
@@ -255,6 +262,9 @@ BEGUN = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": No
         event(BEGUN) + b"data: " + json.dumps(FINISHED).replace(", ", ",\ndata: ").encode() + b"\n\n",
         (event(BEGUN) + event(FINISHED)).replace(b"\n", b"\r"),
         b"\xef\xbb\xbf" + event(BEGUN) + event(FINISHED),
+        b"data: " + json.dumps(BEGUN).encode() + json.dumps(FINISHED).encode() + b"\n\n",
+        b"data: " + json.dumps(BEGUN).encode() + b"data: " + json.dumps(FINISHED).encode() + b"data: [DONE]\n\n",
+        b"data: " + json.dumps(BEGUN, indent=1).encode() + b"\n\n" + event(FINISHED),
         gzip.compress(event(BEGUN)) + gzip.compress(event(FINISHED)),
         gzip.compress(event(BEGUN) + event(FINISHED)) + b"\x00" * 9,
         event("{}", "ping")
@@ -267,7 +277,7 @@ BEGUN = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": No
         event(BEGUN) + b'data: {"choices":[{"index":0,"delta":{"content":"b"}}]}\n\n[DONE]\n',
         event(BEGUN) + b'data: {"choices":[{"index":0,"delta":{"content":"b"}}]}\n\ndata: "[DONE]"\n\n',
     ],
-    ids=range(14),
+    ids=range(17),
 )
 def test_framing(body: bytes) -> None:
     """Documents in a list, in a row, spread over lines, packed in parts, and with noise between them are all read."""

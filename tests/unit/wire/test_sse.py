@@ -10,7 +10,7 @@ from plait.wire.sse import Event, SseParser
 
 LINES = st.sampled_from(
     b'data: {"a":1}|data:{}|data: [1,|data: 2]|data: [DONE]|data:|data|: ping|:|event: x|event:y|id: 7|retry: 10|'
-    b"error: {}|||noise|data:  two blanks".split(b"|")
+    b'error: {}|||noise|data:  two blanks|  data: x|data: {|"b": 1}|[DONE]'.split(b"|")
 )
 ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 STREAMS = st.lists(st.tuples(LINES, ENDS).map(b"".join), max_size=12).map(b"".join)
@@ -66,6 +66,10 @@ def test_no_bytes_are_an_error(data: bytes, cuts: list[int]) -> None:
         (b"\n\n\ndata: a\n\n\n\n", [(b"", b"a")]),
         (b"error: {}\n\n", [(b"error", b"{}")]),
         (b"id: 1\nretry: 5\ndata: a\n\n", [(b"", b"a")]),
+        (b'data: {\n "a": 1,\n "data": 2\n}\n\ndata: b\n\n', [(b"", b'{\n "a": 1,\n "data": 2\n}'), (b"", b"b")]),
+        (b'data: {"a":1}\nnoise\n\n', [(b"", b'{"a":1}')]),
+        (b'  data: {"a":1}\n\n', [(b"", b'{"a":1}')]),
+        (b"data: a\n\n[DONE]\n", [(b"", b"a"), (b"", b"[DONE]")]),
     ],
 )
 def test_fields_and_events(stream: bytes, expected: list[Event]) -> None:

@@ -13,14 +13,15 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump
 from plait.wire.encoding import result_text
 
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(strict=False)
 
 
 def extract_inline_calls(text: str) -> list[ToolCall]:
     """Return the calls in a text, in order, without ids.
 
-    A call is a JSON object with a `name` or `function_name` and an object of `arguments` or `parameters` (none is
-    an empty one); it may stand anywhere, also in a list or a fence. An object inside another is not a call.
+    A call is a JSON object with a `name` or `function_name` and an object of `arguments` or `parameters`, which may
+    be written as text (none is an empty one); it may stand anywhere, also in a list or a fence. An object inside
+    another is not a call.
     """
     calls: list[ToolCall] = []
     at = text.find("{")
@@ -42,12 +43,21 @@ def _call_of(value: object) -> ToolCall | None:
         return None
     name = value.get("name") or value.get("function_name")
     arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        arguments = _object_in(arguments)
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         return None
     try:
         return ToolCall("", name, dump(arguments))
     except JsonInvalid:
         return ToolCall("", name, json.dumps(arguments))
+
+
+def _object_in(text: str) -> object:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def inline_instructions(tools: Iterable[ToolSchema]) -> str:

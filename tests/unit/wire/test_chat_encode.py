@@ -14,8 +14,9 @@ from plait.core.exchange import ToolSchema
 from plait.core.messages import Control, Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
 from plait.wire.chat_encode import ChatEncoder, encode_message, head, tail
 from plait.wire.chat_history import decode_messages
+from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.profile import RequestParams, WireProfile
-from tests.unit.wire.conversations import FEWER, ORIGIN, histories
+from tests.unit.wire.conversations import FEWER, ORIGIN, assistants, histories
 
 PLAIN = WireProfile(origin=ORIGIN)
 ECHO = WireProfile(origin=ORIGIN, reasoning_echo="always")
@@ -224,6 +225,42 @@ def test_inline_calls_round_trip() -> None:
     assert '{"name":"g","arguments":{"q":2}}' == json.loads(foreign.data)["content"]
     assert {"role": "user", "content": "Tool results:\n[f] x\n[g] y"} == json.loads(results.data)
     assert {"model", "messages", "stream", "stream_options"} == set(request(RequestParams(), profile, tools=(READ,)))
+
+
+@FEWER
+@given(assistants())
+def test_inline_calls_are_found_again(message: Message) -> None:
+    """What a conversation without structured calls says of a call is the same call to whoever reads it."""
+    words = "".join(message.content).replace("{", "(")
+    said = assistant(words, message.tool_calls)
+    text = str(encoded(said, replace(PLAIN, calls="inline"))[0]["content"])
+    found = [(call.name, call.arguments) for call in extract_inline_calls(text)]
+    assert text.startswith(words)
+    assert [(call.name, call.arguments) for call in message.tool_calls] == found
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ('<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', [("f", '{"a":1}')]),
+        (
+            '```json\n[{"name": "f"}, {"function_name": "g", "parameters": {"b": 2}}]\n```',
+            [("f", "{}"), ("g", '{"b":2}')],
+        ),
+        ('{"name": "f", "arguments": "{\\"a\\": 1}"}', [("f", '{"a":1}')]),
+        ('{"name": "f", "arguments": {"s": "one\ntwo"}}', [("f", '{"s":"one\\ntwo"}')]),
+        (
+            '{bad {"name": "f", "arguments": {"x": "{\\"name\\": \\"g\\"}"}} tail',
+            [("f", '{"x":"{\\"name\\": \\"g\\"}"}')],
+        ),
+        ('{"name": "f"}{"name": "f"}', [("f", "{}"), ("f", "{}")]),
+        ('{"name": "f", "arguments": "words"} {"name": "f", "arguments": [1]} {"name": 7}', []),
+        ('{"outer": {"name": "f", "arguments": {}}}', []),
+    ],
+)
+def test_which_objects_in_a_text_are_calls(text: str, expected: list[tuple[str, str]]) -> None:
+    """An object with a name and an object of arguments is a call, wherever it stands; one inside another is not."""
+    assert expected == [(call.name, call.raw) for call in extract_inline_calls(text)]
 
 
 def test_history_of_other_programs_is_read() -> None:

@@ -17,7 +17,7 @@ from tests.helpers.worlds import TASK
 from tests.laws.test_positions import EVERYTHING
 
 
-def fingerprint(ask: Think) -> str:
+def fingerprint(ask: Think, seq: int = 0) -> str:
     """A digest that knows everything a request is made of."""
     return repr([message.to_dict() for message in ask.view.messages])
 

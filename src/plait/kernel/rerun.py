@@ -21,8 +21,8 @@ from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
 
-Fingerprint = Callable[[Think], str]
-"""Says how the request for a `Think` is known: as `Reply.sent` of its answer."""
+Fingerprint = Callable[[Think, int], str]
+"""Says how the request for a `Think` is known, as `Reply.sent` of its answer, which has that place in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class _Director:
         self.told.requests += fact.usage is not None
         if not fact.sent:
             return
-        made = self._fingerprint(ask)
+        made = self._fingerprint(ask, self._log.seq)
         if made == fact.sent:
             self.told.proved += 1
         else:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from plait._version import __version__
-from plait.core.facts import Entry, Fact, Observation
+from plait.core.facts import Entry, Fact, MessageAdded, Observation
 from plait.engine.spec import endpoint_of, model_of
 from plait.models.endpoint import kept_address
+from plait.session.heads import START
 from plait.session.spec_terms import key_source_of
 from plait.store.glance import said_at_start
 from plait.store.layout import SessionFolder
@@ -29,7 +30,6 @@ _KEY_FIELDS: Final = ("auth", "inference_db", "key_env", "keyring_service", "key
 _NAME_CHARS: Final = 50
 PINNED: Final = "provider_pinned"
 """What is recorded when a router's requests stay with a provider."""
-START: Final = "session_start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +71,18 @@ class Bound:
     """What of the given spec is not used, as one line; empty for nothing."""
 
 
-def start_of(session: Mapping[str, Any], key: Mapping[str, str], cwd: str, system: str) -> Observation:
-    """Return what is recorded of a session when its first turn begins."""
+def start_of(session: Mapping[str, Any], key: Mapping[str, str], cwd: str, setup: Mapping[str, object]) -> Observation:
+    """Return what is recorded of a session when its first turn begins; `setup` is what its requests have in common."""
     told: dict[str, object] = {
         "model": session["model"],
         "endpoint": session["endpoint"],
         "key": dict(key),
         "cwd": cwd,
-        "system": system,
-        "tools": copy.deepcopy(session["tools"]),
+        **setup,
         "structured": session["structured"],
         "plait": __version__,
     }
     return Observation(START, told)
-
-
-def system_recorded(facts: Iterable[Fact]) -> str | None:
-    """Return the system prompt that was sent last, None where none was recorded."""
-    system: str | None = None
-    for fact in facts:
-        if (
-            isinstance(fact, Observation)
-            and fact.type in (START, "prompt")
-            and isinstance(fact.data.get("system"), str)
-        ):
-            system = _text(fact.data["system"])
-    return system
 
 
 def provider_recorded(facts: Iterable[Fact]) -> str | None:
@@ -149,9 +135,12 @@ def port(place: SessionFolder, id: str, schema: Schema) -> SessionFolder:
     start = Observation(START, {**told, "ported_from": source})
     facts: list[tuple[int, Fact]] = [(journal.told.times_ms[0] if journal.seq else 0, start)]
     for entry in journal.entries:
+        fact = entry.fact
+        if isinstance(fact, MessageAdded):
+            fact = replace(fact, sent="")  # nobody ever sent this to the other model
         # The copy may ask another model, which the provider of this one need not have.
-        if not (isinstance(entry.fact, Observation) and entry.fact.type in (START, PINNED)):
-            facts.append((entry.at_ms, entry.fact))
+        if not (isinstance(fact, Observation) and fact.type in (START, PINNED)):
+            facts.append((entry.at_ms, fact))
     entries = [Entry(seq, at_ms, "", fact) for seq, (at_ms, fact) in enumerate(facts, 1)]
     write_journal(new.path, new.path.name, {**journal.header, "ported_from": source}, entries)
     return new

@@ -1,0 +1,81 @@
+"""What stands at the beginning and the end of a session's requests, as its journal keeps it.
+
+Floor: 5. Owns: a `Setup` as plain JSON and back, and which one was in force when; never: the messages between.
+
+The first turn's stands in `session_start`; where a later turn's differs, what is new of it stands in a `prompt`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from plait.core.exchange import ToolSchema
+from plait.core.facts import Fact, Observation
+from plait.kernel.ports import Options, Setup
+
+START: Final = "session_start"
+PROMPT: Final = "prompt"
+_OPTIONS: Final = tuple(name for name in Options.__dataclass_fields__)
+
+Told = Mapping[str, object]
+
+
+def told_of(setup: Setup) -> dict[str, object]:
+    """Return a setup as plain JSON: `{system, tools, options}`; what is not set is left out."""
+    options = {name: value for name in _OPTIONS if (value := getattr(setup.options, name)) not in (None, {})}
+    return {
+        "system": setup.system,
+        "tools": [_told_tool(tool) for tool in setup.tools],
+        "options": copy.deepcopy(options),
+    }
+
+
+def changed(before: Told, now: Told) -> dict[str, object]:
+    """Return the parts of a setup that are others now."""
+    return {name: value for name, value in now.items() if before.get(name) != value}
+
+
+def heads(facts: Iterable[Fact]) -> list[tuple[int, dict[str, object]]]:
+    """Return the setups of a session, each with the place in the log from which it counts."""
+    found: list[tuple[int, dict[str, object]]] = []
+    for seq, fact in enumerate(facts, 1):
+        if isinstance(fact, Observation) and fact.type in (START, PROMPT):
+            before = found[-1][1] if found else {}
+            told = {name: fact.data[name] for name in ("system", "tools", "options") if name in fact.data}
+            found.append((seq, {**before, **told}))
+    return found
+
+
+def setup_of(told: Told) -> Setup:
+    """Return the setup that was recorded; parts that an earlier version did not record are empty."""
+    system, tools, options = told.get("system"), told.get("tools"), told.get("options")
+    given = {str(name): value for name, value in options.items()} if isinstance(options, Mapping) else {}
+    known: dict[str, Any] = {name: given[name] for name in _OPTIONS if name in given}
+    return Setup(
+        system if isinstance(system, str) else "",
+        tuple(_tool(tool) for tool in tools) if isinstance(tools, list) else (),
+        Options(**known),
+    )
+
+
+def _told_tool(tool: ToolSchema) -> dict[str, object]:
+    told: dict[str, object] = {"name": tool.name, "description": tool.description}
+    told["parameters"] = copy.deepcopy(dict(tool.parameters))
+    if tool.custom_format is not None:
+        told["custom_format"] = copy.deepcopy(dict(tool.custom_format))
+    if tool.deferred:
+        told["deferred"] = True
+    return told
+
+
+def _tool(told: Mapping[str, object]) -> ToolSchema:
+    custom = told.get("custom_format")
+    return ToolSchema(
+        str(told.get("name", "")),
+        str(told.get("description", "")),
+        cast("Mapping[str, object]", told.get("parameters") or {}),
+        cast("Mapping[str, object]", custom) if isinstance(custom, Mapping) else None,
+        deferred=told.get("deferred") is True,
+    )

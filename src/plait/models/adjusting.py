@@ -1,6 +1,7 @@
-"""What requests leave out, or ask less of, because the endpoint said so.
+"""What requests leave out, ask less of, or say again, because the endpoint said so.
 
-Floor: 2. Owns: which refusals can be met by a smaller request, and what was learnt from them; never: the history.
+Floor: 2. Owns: which refusals can be met by another form of the same request, and what was learnt from them; never:
+the history.
 """
 
 from __future__ import annotations
@@ -18,24 +19,33 @@ OUTPUT_TOKENS_MIN: Final = 1_024
 """Less room for an answer than this is worth no request: the history has to shrink instead."""
 _OPTIONAL: Final = ("parallel_tool_calls", "stream_options", "prompt_cache_key")
 """Members that an answer can do without."""
+_ECHO: Final = "echo"
+"""Learnt of an endpoint that wants the reasoning of its answers back."""
 
 
 class Adjusting:
-    """What one conversation has learnt; members that are refused are left out in all of the endpoint's."""
+    """What one conversation has learnt.
 
-    def __init__(self, left_out: set[str]) -> None:
+    Args:
+        learnt: what holds for all of the endpoint's conversations: members that it refuses, and `echo`.
+    """
+
+    def __init__(self, learnt: set[str]) -> None:
         self.output_max: int | None = None
         """Tokens that an answer may have, where the window has no room for more; until the history changes."""
         self.epoch = 0
         """The history's epoch in which that was learnt."""
-        self._left_out = left_out
+        self._learnt = learnt
 
     def learn(self, failed: ProviderFailed, epoch: int) -> bool:
-        """Take from a refusal what the next request does without; False where there is nothing to take."""
-        if failed.kind in ("unsupported_feature", "bad_request"):
-            refused = [name for name in _OPTIONAL if name in failed.message and name not in self._left_out]
-            self._left_out.update(refused)
-            return bool(refused)
+        """Take from a refusal what the next request does otherwise; False where there is nothing to take."""
+        if failed.kind in ("unsupported_feature", "bad_request", "invalid_history"):
+            is_history = failed.kind == "invalid_history"
+            named = [_ECHO] if is_history and "reasoning_content" in failed.message else []
+            named += [] if is_history else [name for name in _OPTIONAL if name in failed.message]
+            new = set(named) - self._learnt
+            self._learnt.update(new)
+            return bool(new)
         limit = output_limit_in(failed.hint) if failed.kind == "context_overflow" else None
         if limit is None or limit < OUTPUT_TOKENS_MIN or (self.output_max is not None and limit >= self.output_max):
             return False
@@ -45,11 +55,11 @@ class Adjusting:
     @property
     def is_plain(self) -> bool:
         """True as long as requests are what the conversation asks for."""
-        return self.output_max is None and not self._left_out
+        return self.output_max is None and not self._learnt
 
     def takes(self, name: str) -> bool:
         """Say whether a member may be sent."""
-        return name not in self._left_out
+        return name not in self._learnt
 
     def output_tokens(self, wanted: int | None) -> int | None:
         """Return how many tokens to ask for at most."""
@@ -57,7 +67,9 @@ class Adjusting:
         return min(limits, default=None)
 
     def wire(self, wire: WireProfile) -> WireProfile:
-        """Return the wire without what is refused."""
+        """Return the wire as the endpoint wants it."""
+        if _ECHO in self._learnt:
+            wire = replace(wire, reasoning_echo="always")
         if not self.takes("parallel_tool_calls"):
             wire = replace(wire, parallel_tool_calls=None)
         return wire if self.takes("stream_options") else replace(wire, stream_usage=False)

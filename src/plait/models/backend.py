@@ -65,8 +65,8 @@ class Backend:
         self.endpoint = endpoint
         self.options = options or BackendOptions()
         self.limiter = None if self.options.max_rpm is None else RateLimiter(self.options.max_rpm)
-        self.left_out: set[str] = set()
-        """Members of requests that the endpoint refused, and answers can do without."""
+        self.learnt: set[str] = set()
+        """What the endpoint's refusals have taught all its conversations; see `adjusting`."""
         self._credentials = credentials
         self._pool: CredentialPool | None = None
         self._secrets = _secrets_in(self.options.headers, endpoint.query)

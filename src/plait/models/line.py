@@ -60,14 +60,10 @@ class Line:
         """Where the endpoint routes to several providers: the one that answered first, and answers from then on."""
         self._target = target
         self._setup = setup
-        self._adjusting = Adjusting(backend.left_out)
+        self._adjusting = Adjusting(backend.learnt)
         self._wire = self._adjusting.wire(_with_options(target.wire, setup))
         self._codec: Codec = codec(self._wire.wire)
-        self._prefix = Prefix(
-            self._codec.head(target.name, setup.tools, setup.system, self._wire),
-            self._codec.encoder(self._wire),
-            marks_max=MARKS_MAX - self._codec.head_marks,
-        )
+        self._prefix = self._new_prefix()
         self.trail = Trail(self._prefix, Head(self._wire, setup.tools, setup.system))
         """Where the last step's request left the one before it."""
         self._takes_marks = self._wire.cache_markers or self._wire.wire == "anthropic"
@@ -106,12 +102,24 @@ class Line:
         """Return the request without what was refused, None where that is not known or not ours to leave out."""
         if not self._adjusting.learn(failed, ask.view.epoch):
             return None
-        self._wire = self._adjusting.wire(self._wire)
+        before, self._wire = self._wire, self._adjusting.wire(self._wire)
+        if self._wire.reasoning_echo != before.reasoning_echo:
+            self._prefix, left = self._new_prefix(), self.trail.footprint()
+            self.trail = Trail(self._prefix, Head(self._wire, self._setup.tools, self._setup.system))
+            self.trail.before = left
+            self._prefix.extend(ask.view)
         self._tail = self._make_tail()
         sent = self._request(ask)
         if ask.purpose == "step":
             self.sent = sent
         return sent
+
+    def _new_prefix(self) -> Prefix:
+        return Prefix(
+            self._codec.head(self._target.name, self._setup.tools, self._setup.system, self._wire),
+            self._codec.encoder(self._wire),
+            marks_max=MARKS_MAX - self._codec.head_marks,
+        )
 
     def digest_of(self, sent: Sent) -> str:
         """Return by what a request is known, nothing for one that the log alone could not make again."""

@@ -16,7 +16,7 @@ from plait.kernel.ports import Options, Setup
 from plait.kernel.tools import Tool
 from plait.models.adjusting import OUTPUT_TOKENS_MIN
 from plait.models.chat_model import chat_model
-from plait.testing import Call, Raw, Request, ScriptServer, VirtualClock, faults
+from plait.testing import Call, Raw, Request, Say, ScriptServer, VirtualClock, faults
 from plait.testing.faults import Step
 from tests.unit.models.talking import TALKS, text_of
 
@@ -68,6 +68,25 @@ def test_a_refusal_that_does_not_go_away_is_told(colour: str) -> None:
         assert ["stream_options" in request.json for request in server.requests] == [True, False]
     assert isinstance(failed, ProviderFailed)
     assert "unsupported_feature" == failed.kind
+
+
+@COLOURS
+def test_reasoning_that_is_wanted_back_is_sent_back(colour: str) -> None:
+    """An endpoint that misses its own reasoning gets it, from then on and in every conversation."""
+
+    def script(request: Request) -> Step:
+        answers = [message for message in request.messages if message["role"] == "assistant"]
+        if any("reasoning_content" not in message for message in answers):
+            text = "The `reasoning_content` in the thinking mode must be passed back to the API."
+            return faults.Status(400, {"error": {"message": text, "type": "invalid_request_error"}})
+        return Say(f"answer {len(answers)}", reasoning="hm")
+
+    with ScriptServer(script) as server:
+        model = chat_model("any", server.url)
+        assert ["answer 0", "answer 1", "answer 2"] == [text_of(o) for o in TALKS[colour](model, 3)]
+        assert ["answer 0", "answer 1"] == [text_of(o) for o in TALKS[colour](model, 2)]
+        assert 6 == len(server.requests)
+        assert "hm" == server.requests[-1].messages[1]["reasoning_content"]
 
 
 @COLOURS

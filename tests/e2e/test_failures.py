@@ -64,6 +64,8 @@ MISTAKES = [
     (Line(("run", "x", "--json", "--spec", "blank.json"), {}), 2, "AgentSpecInvalidError", "blank.json"),
     (Line(at(HERE, "-C", "gone"), {}), 2, "ConfigError", "-C"),
     (Line(at(HERE, "--image", "gone.png"), {}), 2, "ConfigError", "--image"),
+    (Line(at(HERE, "--output-schema", "gone.json"), {}), 2, "ConfigError", "--output-schema"),
+    (Line(at(HERE, "--output-schema", "."), {}), 2, "ConfigError", "--output-schema"),
     (Line(at(HERE, "--max-steps", "none"), {}), 2, "UsageError", "--max-steps"),
     (Line(at(HERE, "--stream-json"), {}), 2, "UsageError", "exclude each other"),
 ]

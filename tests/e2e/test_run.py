@@ -128,13 +128,29 @@ def test_a_picture_is_shown_to_the_model(tmp_path: Path) -> None:
         arguments = ("run", "what is it?", "--endpoint", server.url, "-m", "any", "--json", "--image")
         seen, blind = plait_each(
             (*arguments, "dot.png", "--image", address),
-            ("run", "x", "--endpoint", "deepseek", "--json", "--image", address),
+            ("run", "x", "--endpoint", "deepseek", "-m", "deepseek-chat", "--json", "--image", address),
             cwd=tmp_path,
         )
 
     assert ["text", "image_url", "image_url"] == [part["type"] for part in server.requests[0].messages[-1]["content"]]
     assert (0, "A dot.") == (seen.code, seen.json["reply"])
     assert (3, "UnsupportedFeature") == (blind.code, blind.json["error"]["class"])
+
+
+def test_an_answer_fits_a_schema(tmp_path: Path) -> None:
+    """--output-schema asks for a value, printed as JSON, also under `structured`; one that stays wrong ends with 3."""
+    (tmp_path / "city.json").write_text(
+        '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    )
+    good, bad = Call("final_answer", {"n": 3}), Call("final_answer", {"n": "x"})
+    with ScriptServer([good, good, bad, bad]) as server:
+        arguments = ("run", "how many?", "--endpoint", server.url, "-m", "any", "--output-schema", "city.json")
+        whole, plain, wrong = plait_each((*arguments, "--json"), arguments, (*arguments, "--json"), cwd=tmp_path)
+
+    assert (0, {"n": 3}, '{"n":3}') == (whole.code, whole.json["structured"], whole.json["reply"])
+    assert (0, '{"n":3}\n') == (plain.code, plain.out)
+    assert (3, "InvalidOutput", None) == (wrong.code, wrong.json["error"]["class"], wrong.json["structured"])
+    assert "final_answer" == server.requests[0].tools[-1]["function"]["name"]
 
 
 def test_a_spec_is_used_when_it_is_named(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
 @click.option("--continue", "is_continue", is_flag=True, help="Go on with the newest session of this folder.")
 @click.option("--no-durable", is_flag=True, help="Keep no journal: nothing to go on with later.")
 @click.option("--image", "images", metavar="PATH|URL", multiple=True, help="Show the model a picture; may be repeated.")
+@click.option("--output-schema", metavar="FILE", help="The answer is JSON that fits this JSON Schema.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")

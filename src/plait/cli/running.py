@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plait.cli.choosing import Choice, choose
@@ -21,6 +22,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, LimitReached, PlaitError
 from plait.core.images import image_of
 from plait.core.messages import Image
+from plait.core.strict_json import parse_object
 
 if TYPE_CHECKING:
     from plait.cli.continuing import Going
@@ -54,6 +56,8 @@ class RunOptions:
     min_cacheable_tokens: int | None = None
     cache_ttl_s: float | None = None
     images: Sequence[str] = ()
+    output_schema: str | None = None
+    """File with the JSON Schema of the answer."""
     yes: bool = False
     form: Form = "text"
     quiet: bool = False
@@ -106,10 +110,11 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
             going = session_meant(options)
         choice = _chosen(options, going)
         images = [_image(place) for place in options.images]
+        schema = None if options.output_schema is None else _schema(options.output_schema)
         # Only now: a run that cannot begin should say so before the agent is even loaded.
         from plait.cli.turn import Work, carry_out
 
-        outcome = carry_out(Work(options, choice, images, cancel, screen, going))
+        outcome = carry_out(Work(options, choice, images, cancel, screen, going, schema))
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
 
 
@@ -140,6 +145,16 @@ def _inside(directory: str) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def _schema(path: str) -> Mapping[str, object]:
+    """Read the JSON Schema of the answer."""
+    try:
+        return parse_object(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path!r}: {error.strerror}", hint="check --output-schema") from error
+    except ValueError as error:
+        raise ConfigError(f"{path!r} is no JSON Schema: {error}", hint="check --output-schema") from error
 
 
 def _image(place: str) -> Image:

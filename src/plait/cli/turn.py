@@ -24,6 +24,7 @@ from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.pricing import check_price, has_limits
+from plait.session.result import SessionResult
 from plait.session.turns import run_turn
 from plait.tools import definitions
 from plait.tools.spec import schema_entry
@@ -51,6 +52,8 @@ class Work:
     screen: Screen
     going: Going | None = None
     """The kept session that goes on."""
+    schema: Mapping[str, object] | None = None
+    """What the answer has to be, where that is more than text."""
 
 
 def carry_out(work: Work) -> Outcome:
@@ -73,6 +76,8 @@ def carry_out(work: Work) -> Outcome:
         create_client(bound) as client,
         init_session(
             spec,
+            # A session that goes on begins its requests as it did: a type of this turn's own brings no tool.
+            output_type=work.schema if work.going is None else None,
             approver=approver,
             on_event=_shown_by(work.screen),
             limits=Limits(max_steps=work.options.max_steps),
@@ -122,11 +127,12 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
             hint=f'say what to do next: plait resume {session["session_id"]} "..."',
         )
     if work.images:
-        asked = _seeing(client, session) if isinstance(client, OpenAI) else client
-        session["messages"].append({"role": "user", "content": _with_images(task or "", work.images)})
-        task = None
+        asked, task = _seeing(client, session) if isinstance(client, OpenAI) else client, task or ""
+    output_type = None if work.going is None else work.schema
     try:
-        result = run_turn(asked, session["model"], session, task, cancel=work.cancel)
+        result: SessionResult[Any] = run_turn(
+            asked, session["model"], session, task, output_type=output_type, images=work.images, cancel=work.cancel
+        )
     except JournalError as error:
         if session.kept_in is None and not isinstance(error, SessionBusy):
             error.hint = f"{error.hint}; --no-durable does without a journal"
@@ -139,6 +145,7 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
         result.steps,
         result.turn_usage,
         denials=approver.denials,
+        structured=None if work.schema is None or result.status != "completed" else result.output,
         again=_again(session),
     )
 
@@ -203,10 +210,3 @@ def _seeing(client: OpenAI, session: Session) -> Model:
             f"the model {model.name!r} takes no images", hint="leave --image out, or choose a model with vision"
         )
     return client.as_model(model.name, context_window=model.context_window, supports_images=True)
-
-
-def _with_images(task: str, images: Sequence[Image]) -> list[dict[str, object]]:
-    pictures: list[dict[str, object]] = [
-        {"type": "image_url", "image_url": {"url": image.as_data_uri()}} for image in images
-    ]
-    return [{"type": "text", "text": task}, *pictures]

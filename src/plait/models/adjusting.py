@@ -7,14 +7,18 @@ the history.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from plait.core.exchange import ProviderFailed
+from plait.core.exchange import ProviderFailed, ToolSchema
 from plait.core.messages import Message, assistant
 from plait.wire.overflow import output_limit_in
 from plait.wire.profile import WireProfile
 
+_TOOL: Final = re.compile(r"\btools(?:\[|\.)(\d{1,6})\b")
+_DECLARATION: Final = re.compile(r"\bfunction_declarations\[(\d{1,6})\]")
 OUTPUT_TOKENS_MIN: Final = 1_024
 """Less room for an answer than this is worth no request: the history has to shrink instead."""
 _OPTIONAL: Final = ("parallel_tool_calls", "stream_options", "prompt_cache_key")
@@ -73,6 +77,13 @@ class Adjusting:
         if not self.takes("parallel_tool_calls"):
             wire = replace(wire, parallel_tool_calls=None)
         return wire if self.takes("stream_options") else replace(wire, stream_usage=False)
+
+
+def tool_named_in(message: str, tools: Sequence[ToolSchema]) -> str:
+    """Return the name of the tool that an error speaks of by its number, nothing where it does not."""
+    match = _DECLARATION.search(message) or _TOOL.search(message)
+    index = int(match[1]) if match else len(tools)
+    return tools[index].name if index < len(tools) else ""
 
 
 def refused_generation(body: bytes) -> Message | None:

@@ -17,7 +17,7 @@ from plait.core.exchange import ProviderFailed, Reply
 from plait.core.usage import Usage
 from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
-from plait.models.adjusting import Adjusting, refused_generation
+from plait.models.adjusting import Adjusting, refused_generation, tool_named_in
 from plait.models.backend import Backend
 from plait.models.trail import Head, Trail
 from plait.models.transport import HttpRequest
@@ -147,6 +147,10 @@ class Line:
         """Return what an answer used, with its cost where that is known."""
         return self.backend.counted(usage, self._target.name, self._target.price)
 
+    def tool_named_in(self, message: str) -> str:
+        """Return the name of the tool that an error numbers, nothing where it numbers none of ours."""
+        return tool_named_in(message, self._setup.tools)
+
     def tell(self, type: str, data: Mapping[str, object]) -> None:
         """Tell the conversation of something that happens between a request and its answer."""
         if self._setup.tell is not None:
@@ -266,7 +270,10 @@ class Attempt:
         from plait.wire.classify import classify  # the tables of what providers say are read when one says it
 
         failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
-        failed = self._told(failure.to_exception(status=status, phase="headers"))
+        failed = failure.to_exception(status=status, phase="headers")
+        if failed.kind == "invalid_tools" and (name := self._line.tool_named_in(failed.message)):
+            failed.message += f" (the tool {name!r})"
+        self._told(failed)
         failed.partial = refused_generation(body)
         return failed
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from plait.core.exchange import ProviderFailed
+from plait.core.exchange import ProviderFailed, ToolSchema
 from plait.core.messages import Image, ToolResult
 from plait.engine.agent import Agent
 from plait.engine.result import RunResult
@@ -18,8 +19,12 @@ from plait.models.adjusting import OUTPUT_TOKENS_MIN
 from plait.models.chat_model import chat_model
 from plait.testing import Call, Raw, Request, Say, ScriptServer, VirtualClock, faults
 from plait.testing.faults import Step
+from plait.wire.classify import classify
+from plait.wire.overflow import output_limit_in
 from tests.unit.models.talking import TALKS, text_of
+from tests.unit.wire.cases import CASES
 
+RECORDED = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
 COLOURS = pytest.mark.parametrize("colour", ["sync", "async"])
 PARALLEL = Setup(options=Options(parallel_tool_calls=False))
 LOOK = Tool("look", "Look.", lambda: "seen", parameters={"type": "object"})
@@ -107,6 +112,33 @@ def test_without_room_for_an_answer_the_history_has_to_shrink(colour: str) -> No
         (failed,) = TALKS[colour](chat_model("any", server.url), 1, setup)
     assert isinstance(failed, ProviderFailed)
     assert "context_overflow" == failed.kind
+
+
+@pytest.mark.parametrize("name, limit", [("anthropic_in_out", 10_000), ("openrouter", 240_005), ("vllm_other", 31_999)])
+def test_the_room_is_read_from_what_endpoints_say(name: str, limit: int) -> None:
+    """Of recorded refusals those that name the output as the cause say how much there is room for."""
+    (case,) = [case for case in RECORDED if case["name"] == name]
+    failure = classify(case["status"], case["headers"], case["body"])
+    assert limit == output_limit_in(failure.advice)
+
+
+@pytest.mark.parametrize(
+    "message, name",
+    [
+        ("tools.1.custom.name: String should have at most 64 characters", "b"),
+        ("Invalid JSON at 'tools[0].function_declarations[1].parameters': Cannot find field.", "b"),
+        ("tools[0].function.name is invalid", "a"),
+        ("tools[7].function.name is invalid", ""),
+        ("the tools are invalid", ""),
+    ],
+)
+def test_a_tool_that_is_refused_is_named(message: str, name: str) -> None:
+    """An error that gives a tool's number is told with its name."""
+    tools = tuple(ToolSchema(each, "", {"type": "object"}) for each in "ab")
+    with ScriptServer([faults.Status(400, {"error": {"message": message, "param": "tools"}})]) as server:
+        (failed,) = TALKS["sync"](chat_model("any", server.url), 1, Setup(tools=tools))
+    assert isinstance(failed, ProviderFailed)
+    assert ("invalid_tools", bool(name)) == (failed.kind, f"(the tool '{name}')" in failed.message)
 
 
 @COLOURS

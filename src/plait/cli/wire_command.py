@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from plait.core.strict_json import plain
 from plait.wire.classify import classify as classify_error
 from plait.wire.decode import decode_body, describe_answer, describe_failure, parse_cut
 from plait.wire.profile import ThinkMode, WireName, WireProfile
@@ -55,7 +56,7 @@ def decode(file: str, wire_name: WireName, headers: Sequence[str], think: ThinkM
         raise click.UsageError(str(error)) from error
     profile = WireProfile(wire=wire_name, think=think)
     answer = decode_body(body, profile, cuts=cuts, headers=parse_headers(headers))
-    click.echo(json.dumps(describe_answer(answer, with_replay=echo)))
+    tell(describe_answer(answer, with_replay=echo))
 
 
 @wire.command()
@@ -74,7 +75,12 @@ def classify(file: str, status: int, headers: Sequence[str], prompt_tokens: int 
         window=window,
         now_s=time.time(),
     )
-    click.echo(json.dumps(describe_failure(failure)))
+    tell(describe_failure(failure))
+
+
+def tell(described: Mapping[str, object]) -> None:
+    """Print one line of JSON that every parser takes: a provider's own records may hold NaN, or go thousands deep."""
+    click.echo(json.dumps(plain(described), allow_nan=False))
 
 
 def read_body(file: str) -> bytes:

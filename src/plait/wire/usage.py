@@ -5,6 +5,7 @@ Floor: 1. Owns: finding and relating the numbers; never: their price.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -12,6 +13,7 @@ from typing import Final
 
 from plait.core.usage import Usage
 
+_DIGITS: Final = re.compile(r"[0-9]{1,15}")
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 _OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
 _INPUT: Final = ("prompt_tokens", "input_tokens")
@@ -105,7 +107,7 @@ def _first(value: Mapping[str, object], names: tuple[str, ...]) -> int | None:
 def _count(value: object) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, float) and value.is_integer():
+    if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _DIGITS.fullmatch(value)):
         value = int(value)
     return value if isinstance(value, int) and value >= 0 else None
 

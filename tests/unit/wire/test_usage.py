@@ -28,6 +28,7 @@ PLAIN = {"prompt_tokens": 100, "completion_tokens": 5}
         ({"cache_read_input_tokens": 60, "cache_creation_input_tokens": 9}, (60, 9)),
         ({"cache_read_tokens": 60, "cache_write_tokens": 9}, (60, 9)),
         ({"cached_tokens": 60}, (60, None)),
+        ({"cached_tokens": "60"}, (60, None)),
         ({"prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}, (60, None)),
         ({"cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5}}, (None, 9)),
     ],

@@ -71,6 +71,17 @@ def plait(*args: str) -> list[str]:
     return [sys.executable, "-m", "plait", "wire", *args]
 
 
+@pytest.mark.parametrize("depth", [3, 250, 970, 5_000])
+def test_records_that_no_parser_takes(depth: int) -> None:
+    """What is printed is strict JSON, also where a provider's own records are not."""
+    deep = "[" * depth + "NaN" + "]" * depth
+    call = f'{{"index":0,"id":"c","function":{{"name":"f"}},"extra_content":{deep}}}'
+    chunk = f'{{"choices":[{{"index":0,"delta":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}'
+    code, output = run("decode", "-", "--wire", "chat", "--echo", stdin=f"data: {chunk}\n\n".encode())
+    assert (0, True) == (code, "NaN" not in output)
+    json.loads(output)
+
+
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: case["name"])
 def test_classify_prints_every_case(case: dict[str, Any]) -> None:
     """A recorded error is printed with the class, and the wait, that its case expects."""

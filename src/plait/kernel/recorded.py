@@ -96,9 +96,11 @@ class Recorded:
         """Return what the host wanted at a boundary."""
         fact = self.next
         if isinstance(fact, TurnEnd):
+            # The loop looks at its own limit of steps before it asks: what stops here was another limit.
             # A failed request's end carries what it used, and is thrown at the request.
-            is_own = fact.reason in _LOOPS_OWN or (fact.usage is not None and at.phase == "step")
-            return NOTHING if is_own else Plan(stop=Stop(fact.reason, fact.detail))
+            is_loops = fact.reason in _LOOPS_OWN and fact.reason != "max_steps"
+            is_thrown = fact.usage is not None and at.phase == "step"
+            return NOTHING if is_loops or is_thrown else Plan(stop=Stop(fact.reason, fact.detail))
         plan, ahead = NOTHING, 0
         if isinstance(fact, Reset) and fact.why == "compaction":
             span = select(state.history, state.turn_began, rules.shrinking.keep_last_units)

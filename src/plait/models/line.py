@@ -123,7 +123,12 @@ class Line:
 
     def digest_of(self, sent: Sent) -> str:
         """Return by what a request is known, nothing for one that the log alone could not make again."""
-        return sent.fingerprint if self._adjusting.is_plain else ""
+        return sent.fingerprint if self._adjusting.is_plain and self.pinned_provider is None else ""
+
+    def compose(self, ask: Think) -> Sent:
+        """Return the request for this; it is not sent, and no key is needed."""
+        self._prefix.extend(ask.view)
+        return self._request(ask)
 
     def _request(self, ask: Think) -> Sent:
         marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()

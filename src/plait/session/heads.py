@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
 from plait.kernel.ports import Options, Setup
+from plait.kernel.tools import ToolTable
 
 START: Final = "session_start"
 PROMPT: Final = "prompt"
@@ -30,6 +31,15 @@ def told_of(setup: Setup) -> dict[str, object]:
         "tools": [_told_tool(tool) for tool in setup.tools],
         "options": copy.deepcopy(options),
     }
+
+
+def habits_of(tools: ToolTable) -> dict[str, object]:
+    """Return what a replay has to know of tools that it may not have: which run side by side, which end a turn."""
+    told = {
+        "side_by_side": [tool.name for tool in tools if tool.parallel_safe],
+        "ends_turn": [tool.name for tool in tools if tool.ends_turn],
+    }
+    return {name: names for name, names in told.items() if names}
 
 
 def changed(before: Told, now: Told) -> dict[str, object]:

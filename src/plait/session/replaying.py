@@ -1,0 +1,173 @@
+"""A session once more: the loop of today on what was recorded, and every request beside the one that was sent.
+
+Floor: 5. Owns: which setup and which model a replay asks about; never: a connection, a tool, a file's change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from plait.core.exchange import ToolSchema
+from plait.core.facts import Fact, Observation
+from plait.engine.validation import compile_schema
+from plait.kernel.effects import Think
+from plait.kernel.ports import Model, Setup
+from plait.kernel.rerun import Rerun, rerun
+from plait.kernel.rules import Retry
+from plait.kernel.tools import Tool, ToolTable
+from plait.models.chat_model import ChatChannel
+from plait.models.line import Line
+from plait.session import prompt
+from plait.session.clients import Wishes, create_client, model_for
+from plait.session.heads import START, heads, setup_of, told_of
+from plait.session.opening import init_session
+from plait.session.session import Live
+from plait.store.layout import SessionFolder
+from plait.store.opening import load_journal
+
+_PATIENT: Final = Retry(attempts_max=1_000_000, stated_wait_max_s=float("inf"))
+"""How often and how long to try was the caller's: the log says when it gave up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of every request that plait would send otherwise today."""
+
+    name: str
+    """`system` or `tools`."""
+    recorded: object
+    now: object
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay found."""
+
+    told: Rerun
+    sections: Sequence[Section] = ()
+    """What a new session of today would begin with instead. The requests were compared on what was recorded."""
+    body: bytes = b""
+    """The request of today, where one differs."""
+
+    @property
+    def is_same(self) -> bool:
+        """Say whether nothing differs."""
+        return self.told.difference is None and not self.sections
+
+
+def replay_session(place: SessionFolder, schema: Mapping[str, Any]) -> Replay:
+    """Run a session again from its journal, which may be open elsewhere; nothing is sent, run or written.
+
+    Limits that end a turn were its caller's: where one did, the turn ends again.
+
+    Args:
+        place: where it is kept.
+        schema: the agent spec that it goes on with.
+
+    Raises:
+        ConfigError: the spec cannot be used. JournalError: the journal cannot be read.
+    """
+    facts = load_journal(place.journal).facts
+    told = heads(facts)
+    setups = [(seq, setup_of(each)) for seq, each in told]
+    start = _start(facts)
+    supplement, bare = str(start.get("supplement") or ""), start.get("bare") is True
+    with (
+        create_client(schema) as client,
+        init_session(
+            schema, resumed_from=str(place.path), durable=False, system_prompt_supplement=supplement, bare=bare
+        ) as session,
+    ):
+        live: Live = session._live
+        model = model_for(client, session["model"], Wishes(session["structured"], live.settings.streams))
+        lines = _Lines(model, setups)
+        tools = live.conversation.terms.tools
+        table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), start)
+        rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
+        found = rerun(facts, table, rules, lines.fingerprint)
+        system = prompt.compose(supplement, tools.schemas, bare=bare, structured=session["structured"])
+        now = told_of(Setup(system, tools.schemas))
+    sections = _sections(told[-1][1], now) if told else ()
+    difference = found.difference
+    ask = None if difference is None else difference.ask
+    body = b"" if ask is None or difference is None else lines.body(ask, difference.seq)
+    return Replay(found, sections, body)
+
+
+class _Lines:
+    """The lines that a session's requests went over, one for each setup; none is ever connected."""
+
+    def __init__(self, model: Model, setups: Sequence[tuple[int, Setup]]) -> None:
+        self._model = model
+        self._setups = setups or [(0, Setup())]
+        self._open: dict[int, Line] = {}
+
+    def fingerprint(self, ask: Think, seq: int) -> str:
+        """Return by what the request is known that an entry answers."""
+        return self._line(seq).compose(ask).fingerprint
+
+    def body(self, ask: Think, seq: int) -> bytes:
+        """Return that request."""
+        return self._line(seq).compose(ask).body
+
+    def _line(self, seq: int) -> Line:
+        counting = [since for since, _ in self._setups if since <= seq]
+        since = counting[-1] if counting else self._setups[0][0]
+        if since not in self._open:
+            channel = self._model.open(dict(self._setups)[since])
+            assert isinstance(channel, ChatChannel), "whoever recorded a digest had a line"
+            self._open[since] = channel.line
+        return self._open[since]
+
+
+def _start(facts: Iterable[Fact]) -> Mapping[str, object]:
+    """Return what the session said of itself first of all."""
+    said = (fact.data for fact in facts if isinstance(fact, Observation) and fact.type == START)
+    return next(said, {})
+
+
+def _table(tools: ToolTable, schemas: Iterable[ToolSchema], start: Mapping[str, object]) -> ToolTable:
+    """Return today's tools, and of those that only the session had, who made it, as much as a replay needs."""
+
+    def names(key: str) -> frozenset[str]:
+        told = start.get(key)
+        return frozenset(map(str, told)) if isinstance(told, list) else frozenset()
+
+    side_by_side, ending = names("side_by_side"), names("ends_turn")
+    gone = [
+        Tool(
+            schema.name,
+            schema.description,
+            _never,
+            schema.parameters,
+            custom_format=schema.custom_format,
+            parallel_safe=schema.name in side_by_side,
+            ends_turn=schema.name in ending,
+        )
+        for schema in schemas
+        if tools.get(schema.name) is None
+    ]
+    return ToolTable([*tools, *gone], compile=compile_schema) if gone else tools
+
+
+def _never() -> None:
+    raise AssertionError("a replay runs no tool")
+
+
+def _sections(recorded: Mapping[str, object], now: Mapping[str, object]) -> tuple[Section, ...]:
+    """Say what today's plait would begin a request with instead; tools of the session's own maker are his affair."""
+    known = {tool["name"]: tool for tool in _tools(now)}
+    before = [tool for tool in _tools(recorded) if tool["name"] in known]
+    found = []
+    if "system" in recorded and recorded["system"] != now["system"]:
+        found.append(Section("system", recorded["system"], now["system"]))
+    if "tools" in recorded and before != list(known.values()):
+        found.append(Section("tools", before, list(known.values())))
+    return tuple(found)
+
+
+def _tools(told: Mapping[str, object]) -> list[Mapping[str, object]]:
+    tools = told.get("tools")
+    return [tool for tool in tools if isinstance(tool, Mapping) and "name" in tool] if isinstance(tools, list) else []

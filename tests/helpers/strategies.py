@@ -62,6 +62,7 @@ usages = st.builds(
     currency=st.sampled_from(["USD", "EUR"]),
     computed=st.booleans(),
     estimated=st.frozensets(st.sampled_from([*TOKEN_FIELDS, "cost"]), max_size=2),
+    priced=st.booleans(),
 ) | st.sampled_from([Usage.ZERO, Usage.UNAVAILABLE, Usage(0, 0, 0, 0, 0, Decimal(0), computed=True)])
 
 images = st.builds(Image, any_text, any_text, st.sampled_from(["base64", "url"]))

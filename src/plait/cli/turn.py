@@ -23,8 +23,8 @@ from plait.models.openai_client import OpenAI
 from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
-from plait.session.pricing import check_price, has_limits
 from plait.session.result import SessionResult
+from plait.session.spec_terms import has_limits
 from plait.session.turns import run_turn
 from plait.tools import definitions
 from plait.tools.spec import schema_entry
@@ -92,11 +92,11 @@ def carry_out(work: Work) -> Outcome:
             resumed_from=resumed_from,
         ) as session,
     ):
-        price = check_price(bound, client) if has_limits(bound) else None
+        price = _price(bound, client)
         # Only now: what follows is no complaint about the options.
         work.screen.add(work.options.introduction + _opening(work, session))
         if price is not None:
-            work.screen.add(str(price))
+            work.screen.add(price)
         return _turn(work, session, client, approver)
 
 
@@ -107,6 +107,15 @@ def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:
     from plait.cli.continuing import bound_to  # most runs begin anew
 
     return bound_to(work.options, work.going, spec)
+
+
+def _price(spec: Mapping[str, Any], client: OpenAI | SubprocessOpenAI) -> str | None:
+    """Return what the model costs, where the spec limits that; raise `PricingLimitExceededError` for too much."""
+    if not has_limits(spec):
+        return None
+    from plait.session.pricing import check_price  # most specs set no limit
+
+    return str(check_price(spec, client))
 
 
 def _opening(work: Work, session: Session) -> str:

@@ -58,7 +58,7 @@ def load_specification(
     """
     if not inference_db:
         return _found(model, endpoint, spec_path)
-    from plait.engine.spec_entry import ENTRY_ENDPOINT, apply_entry  # a list of TOML, which most specs do without
+    from plait.engine.spec_entry import ENTRY_ENDPOINT, apply_entry  # it is built on this module
 
     return apply_entry(_found(model, ENTRY_ENDPOINT, spec_path), inference_db)
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from plait.engine.spec import RUN, AgentSpec, invalid, model_of
-from plait.models.inference_db import load_entry
 
 ENTRY_ENDPOINT: Final = "inference-db:"
 """Stands for the endpoint until the entry has said which it is."""
@@ -39,6 +38,8 @@ def apply_entry(schema: Mapping[str, object], id: str) -> AgentSpec:
     Raises:
         AgentSpecInvalidError: there is no such entry, or the model is a program.
     """
+    from plait.models.inference_db import load_entry  # a TOML parser, which most specs do without
+
     model, entry = model_of(schema), load_entry(id)
     if model.startswith(RUN):
         raise invalid(schema, f"asks a program, {model!r}, and the endpoint {id!r}", hint="leave inference_db out")

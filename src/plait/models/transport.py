@@ -9,7 +9,7 @@ followed, certificates are checked, bodies come decoded, and every failure is a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from plait.core.cancel import Cancel
@@ -25,8 +25,8 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: Mapping[str, str]
-    parts: tuple[bytes, ...] = ()
+    headers: Mapping[str, str] = field(repr=False)
+    parts: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def size_bytes(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plait.core.errors import ConfigError
 from plait.engine.spec import endpoint_of as address_of
@@ -18,14 +18,14 @@ from plait.models.backend import Backend, BackendOptions
 from plait.models.client_model import Callbacks, Client, ClientModel, host_of
 from plait.models.credentials import Credentials, credentials_for
 from plait.models.endpoint import Endpoint, endpoint_of
-from plait.models.inference_db import load_entry
-from plait.models.key_sources import FromKeyring, opencode_source
 from plait.models.openai_client import Chat, OpenAI
 from plait.models.profiles import EndpointProfile, profile_of
-from plait.models.subprocess_client import SubprocessOpenAI
 from plait.models.support import with_support
 from plait.models.transport import Network, Timeouts
 from plait.session.spec_terms import COPILOT, check_spec, is_structured, key_source_of, program_of, streams_of
+
+if TYPE_CHECKING:
+    from plait.models.subprocess_client import SubprocessOpenAI
 
 _REQUEST_TIMEOUT_S: Final = 300.0
 
@@ -52,6 +52,8 @@ def create_client(schema: Mapping[str, Any], *, network: Network | None = None) 
     check_spec(schema)
     program = program_of(schema)
     if program is not None:
+        from plait.models.subprocess_client import SubprocessOpenAI
+
         return SubprocessOpenAI(program, env=schema.get("command_env"), timeout=schema.get("command_timeout"))
     at = endpoint_of(address_of(schema) or None)
     profile = _profile(schema, at.profile)
@@ -115,6 +117,8 @@ def model_for(client: object, name: str, wishes: Wishes) -> Model:
 
 def adapter_of(client: object) -> str:
     """Return how a client asks: `subprocess` for a program, else `http`."""
+    from plait.models.subprocess_client import SubprocessOpenAI
+
     return "subprocess" if isinstance(client, SubprocessOpenAI) else "http"
 
 
@@ -147,14 +151,18 @@ def _profile(schema: Mapping[str, Any], known: EndpointProfile) -> EndpointProfi
 
 def _credentials(schema: Mapping[str, Any], at: Endpoint) -> Credentials:
     named = key_source_of(schema)
+    if "key_env" in named and "auth" not in named:
+        return credentials_for(at, key_env=named["key_env"])
+    if not named:
+        return credentials_for(at)
+    # From here on keyrings, files and commands, which most specs do without.
+    from plait.models.inference_db import load_entry
+    from plait.models.key_sources import FromKeyring, opencode_source
+
     if "auth" in named:
         return credentials_for(at, named=(opencode_source(),))
     if "keyring_service" in named:
         return credentials_for(at, named=(FromKeyring(named["keyring_service"], named["keyring_username"]),))
-    if "key_env" in named:
-        return credentials_for(at, key_env=named["key_env"])
-    if "inference_db" in named:
-        entry = load_entry(named["inference_db"])
-        # An entry that names no place for a key leaves it to the host's own variables.
-        return entry.credentials(at.host) if entry.keys else credentials_for(at)
-    return credentials_for(at)
+    entry = load_entry(named["inference_db"])
+    # An entry that names no place for a key leaves it to the host's own variables.
+    return entry.credentials(at.host) if entry.keys else credentials_for(at)

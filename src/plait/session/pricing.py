@@ -13,20 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from plait.engine.spec import model_of
 from plait.models.azure_prices import AZURE_PRICES, KEPT_FOR_S, azure_price, fetch_meters
 from plait.models.openai_client import OpenAI
-from plait.models.prices import Direction, Price, PriceTable, check_limits, known_prices, openrouter_price
+from plait.models.prices import Price, PriceTable, check_limits, known_prices, openrouter_price
 from plait.models.transport import Transport
+from plait.session.spec_terms import PRICE_LIMITS
 from plait.store.disk import make_private_folder, replace_file
 from plait.store.layout import state_home
-
-_LIMITS: Final[Mapping[Direction, str]] = {
-    "input": "max_input_token_price_per_million",
-    "output": "max_output_token_price_per_million",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +42,6 @@ class PriceCheck:
         return f"{self.model} costs {read} in, {said} out ({self.price.currency} a million tokens, {self.source})"
 
 
-def has_limits(schema: Mapping[str, Any]) -> bool:
-    """Say whether a spec limits what its model may cost."""
-    return any(schema.get(name) is not None for name in _LIMITS.values())
-
-
 def check_price(schema: Mapping[str, Any], client: object, *, prices: PriceTable | None = None) -> PriceCheck:
     """Find out what a spec's model costs at a client's endpoint, and refuse one that is too dear.
 
@@ -67,7 +58,7 @@ def check_price(schema: Mapping[str, Any], client: object, *, prices: PriceTable
     """
     model = model_of(schema)
     price, source = _price(model, client, prices)
-    check_limits(model, price, {direction: schema.get(name) for direction, name in _LIMITS.items()})
+    check_limits(model, price, {direction: schema.get(name) for direction, name in PRICE_LIMITS.items()})
     return PriceCheck(model, price, source)
 
 

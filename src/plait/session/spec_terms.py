@@ -6,7 +6,7 @@ Floor: 5. Owns: the fields that are not available yet; never: finding a spec, or
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from plait.core.errors import AgentSpecInvalidError
 from plait.engine.spec import RUN, endpoint_of, invalid, validate_schema
@@ -14,6 +14,11 @@ from plait.engine.spec_entry import APPLIED
 
 COPILOT: Final = "opencode-github-copilot"
 """The one value of `auth`: the token of opencode's GitHub Copilot login."""
+PRICE_LIMITS: Final[Mapping[Literal["input", "output"], str]] = {
+    "input": "max_input_token_price_per_million",
+    "output": "max_output_token_price_per_million",
+}
+"""The fields that limit what a model may cost."""
 _NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
     "hooks": ({}, []),
     "hooks_enabled": (False,),
@@ -55,6 +60,11 @@ def _check_connection(schema: Mapping[str, Any]) -> None:
         raise invalid(
             schema, "has a 'command' and an 'endpoint'", hint="remove one: a command is asked in place of an endpoint"
         )
+
+
+def has_limits(schema: Mapping[str, Any]) -> bool:
+    """Say whether a spec limits what its model may cost."""
+    return any(schema.get(name) is not None for name in PRICE_LIMITS.values())
 
 
 def program_of(schema: Mapping[str, Any]) -> str | list[str] | None:

@@ -18,9 +18,8 @@ from plait.session.clients import create_client
 from plait.session.keeping import target_of
 from plait.session.opening import init_session
 from plait.session.options import AgentOptions, SessionOptions, check_options, with_session_options
-from plait.session.pricing import check_price, has_limits
 from plait.session.result import SessionResult
-from plait.session.spec_terms import check_spec
+from plait.session.spec_terms import check_spec, has_limits
 from plait.session.turns import TurnOptions, run_turn
 from plait.tools.spec import build_tool_spec
 
@@ -103,6 +102,8 @@ def run_task(
     own = create_client(target_of(with_entry(schema), options).schema) if client is None else None
     try:
         if own is not None and has_limits(schema):
+            from plait.session.pricing import check_price  # most specs set no limit
+
             check_price(schema, own)
         turn: TurnOptions = {"cancel": cancel, "timeout": timeout, "sender": sender, "images": images}
         with init_session(schema, output_type=output_type, **options) as session:

@@ -11,6 +11,7 @@ import pytest
 from plait.core.errors import AgentSpecInvalidError
 from plait.core.exchange import ProviderFailed
 from plait.models import key_sources
+from plait.models.credentials import Credentials, FromEnv
 from plait.models.inference_db import database_path, load_entry
 from plait.models.key_sources import FromCommand, FromFile, FromKeyring, NoKey, opencode_source
 
@@ -189,3 +190,15 @@ def test_a_list_that_is_not_there_says_where_it_would_be(tmp_path: Path) -> None
     with pytest.raises(AgentSpecInvalidError) as missing:
         load_entry("x", tmp_path / "none.toml")
     assert "INFERENCE_DB" in missing.value.hint
+
+
+def test_a_source_that_cannot_be_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next source is tried; only when none has a key is the first problem the failure."""
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    damaged = tmp_path / "key.json"
+    damaged.write_text("{")
+    sources = (FromKeyring("s", "nobody"), FromFile(str(damaged), "a"), FromEnv("KIMI"))
+
+    assert ("k",) == Credentials(sources, is_named=True).find({"KIMI": "k"})
+    with pytest.raises(ProviderFailed, match="keyring needs a package"):
+        Credentials(sources, is_named=True).find({})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -404,7 +404,7 @@ def too_large_and_too_busy() -> None:
 
 
 CHECKS: Final[Mapping[str, Callable[[], None]]] = {
-    f"provider-wire-{(check.__doc__ or '')[:2]}": check
+    f"provider-wire-{(check.__doc__ or '')[:2]}": cast("Callable[[], None]", check)
     for check in list(globals().values())
     if callable(check) and (getattr(check, "__doc__", None) or "")[2:3] == ":"
 }

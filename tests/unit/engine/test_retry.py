@@ -136,7 +136,7 @@ def test_a_restart_waits_only_for_what_is_left(tmp_path: Path, colour: str, pass
     with ScriptedModel(["done"]) as model:
         terms, bench = Terms(ToolTable([]), Setup()), Workbench(clock)
         if colour == "sync":
-            conversation = Conversation(model, terms, bench, state=again.state, log=again.log, alog=_NoLog())
+            conversation = Conversation(model, terms, bench, state=again.state, log=again.log)
             end = conversation.turn(resume=True)
             conversation.close()
         else:
@@ -152,13 +152,6 @@ async def _finish(conversation: Conversation) -> End:
     end = await conversation.aturn(resume=True)
     await conversation.aclose()
     return end
-
-
-class _NoLog:
-    """Stands for the log of the other colour."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"nobody needs {name} of this log")
 
 
 def test_a_failure_says_why_it_was_given_up() -> None:

@@ -5,9 +5,10 @@ Floor: 2. Owns: state of an endpoint in this process; never: a conversation.
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -91,6 +92,12 @@ class Backend:
             if self._async_transport is None:
                 self._async_transport = self._new_async()
             return self._async_transport
+
+    def through(self, wrap: Callable[[Transport], Transport]) -> Backend:
+        """Return the same endpoint, with its keys and limits, whose threads' connections go through something."""
+        twin = copy.copy(self)
+        twin._transport = wrap(self.transport)
+        return twin
 
     def key(self) -> str:
         """Return the key to send now, empty where none is needed.

@@ -16,6 +16,7 @@ from plait.core.usage import Usage
 from plait.engine.observers import Observers
 from plait.events.named import EVENTS, NOT_YET, EventCallback, NamedEvent
 from plait.events.reducer import Reducer, Warmth
+from plait.session.capture import Capture
 
 _OF_DELTAS: Final = frozenset(
     {"content_delta", "reasoning_delta", "content_stream_end", "reasoning_stream_end", "attempt_reset"}
@@ -34,14 +35,18 @@ class Hub:
         on_event: EventCallback | None = None,
         usage: Callable[[], Usage] = lambda: Usage.ZERO,
         warmth: Callable[[], Warmth] = Warmth,
+        *,
+        capture: Capture | None = None,
     ) -> None:
         """Hear nothing yet, unless there is a handler for everything.
 
         Args:
             usage: says what the session has used when somebody begins to listen.
             warmth: says what is known of its cache then.
+            capture: gets every event before anybody else.
         """
         self.on_event = on_event
+        self.capture = capture
         self._usage = usage
         self._warmth = warmth
         self._reducer = Reducer()
@@ -86,6 +91,8 @@ class Hub:
         """Call the handlers of these events; raise the first exception of one after all were called."""
         fault: Exception | None = None
         for event in events:
+            if self.capture is not None:
+                self.capture.add("event", {"event_type": event.type, "data": dict(event)})
             for handler in self._of(event.type):
                 try:
                     handler(event.type, event)
@@ -100,8 +107,9 @@ class Hub:
 
     def _tune(self) -> None:
         """Ask for what somebody hears, and for nothing else: fragments come thousands a second."""
-        hears_any = self.on_event is not None or any(self._handlers.values())
-        hears_deltas = self.on_event is not None or any(self._handlers.get(name) for name in _OF_DELTAS)
+        hears_all = self.on_event is not None or self.capture is not None
+        hears_any = hears_all or any(self._handlers.values())
+        hears_deltas = hears_all or any(self._handlers.get(name) for name in _OF_DELTAS)
         if hears_any and "facts" not in self._undo:
             self._reducer = Reducer(self._usage(), self._warmth())
         self._ask("facts", hears_any, Committed, StreamEnd, AttemptReset, Notice)

@@ -61,6 +61,8 @@ class Kept:
     began_ms: int = 0
     torn_bytes: int = 0
     """Of an unfinished write that was cut off."""
+    place: SessionFolder | None = None
+    """Where it is kept, or will be when its first turn begins; None keeps nothing."""
 
 
 def target_of(schema: Schema, given: Given) -> Target:
@@ -126,7 +128,8 @@ def keep(target: Target, given: Given, earlier_id: str = "") -> Kept:
         return _opened(name, place, sink)
     name = name or new_id("s", now_ms=now_ms())
     project = os.path.abspath(given.get("workspace") or os.getcwd())
-    return Kept(name, SessionLog(now_ms, open=_Beginning(place or _named(name), name, project), sink=sink))
+    place = place or _named(name)
+    return Kept(name, SessionLog(now_ms, open=_Beginning(place, name, project), sink=sink), place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def _opened(id: str, place: SessionFolder, sink: Any) -> Kept:
         began_ms = journal.told.times_ms[0] if journal.seq else 0
         torn_bytes = journal.torn.size_bytes if journal.torn is not None else 0
         times_ms = journal.told.times_ms
-        return Kept(journal.conversation, log, opened.state, journal.facts, times_ms, began_ms, torn_bytes)
+        return Kept(journal.conversation, log, opened.state, journal.facts, times_ms, began_ms, torn_bytes, place)
     except BaseException:
         opened.log.close()
         raise

@@ -34,12 +34,14 @@ from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.line import pin_of
 from plait.session import prompt
 from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
+from plait.session.capture import capture_in
 from plait.session.defaults import BENCH, LIBRARY
+from plait.session.heads import heads, setup_of
 from plait.session.hub import Hub
 from plait.session.keeping import Kept, Target, keep, target_of
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
-from plait.session.recorded import provider_recorded, system_recorded
+from plait.session.recorded import provider_recorded
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Settings, Standing, follow
 from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
 from plait.tools.aliases import alias_tools
@@ -117,8 +119,8 @@ def _open(
     values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
     values["tool_dispatch"] = _dispatch_of(dispatch, given["tools"])
     settings = _settings(schema, given, values)
-    recorded = system_recorded(kept.facts)
-    system = recorded
+    told = next((told for _, told in reversed(heads(kept.facts)) if "system" in told), None)
+    system = None if told is None else setup_of(told).system
     if system is None:
         system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
     if system:
@@ -126,18 +128,29 @@ def _open(
     terms = Terms(table, Setup(system, table.schemas))
     log = kept.log
     conversation = Conversation(
-        _NoModel(values["model"]), terms, BENCH, state=kept.state, log=log, alog=log, id=values["session_id"]
+        _NoModel(values["model"]),
+        terms,
+        BENCH,
+        state=kept.state,
+        log=log,
+        alog=log,
+        id=values["session_id"],
+        is_durable=kept.place is not None,
     )
     following, used_before = Following(), Usage.ZERO if kept.state is not None else _used(values)
     conversation.observers.add(following, Committed)
     remember_cache(conversation.cache, kept, values["llm_call_count"])
+    folder = target.place.path if target.place is not None and given["session_dir"] is not None else None
+    capture = capture_in(folder, given["durable_sink"])
     hub = Hub(
         conversation.observers,
         given["on_event"],
         lambda: used_before + conversation.state.usage,
         warmth_of(conversation.cache, values),
+        capture=capture,
     )
-    standing = Standing(log, given["workspace"] or os.getcwd(), key_source_of(schema), recorded, _recovery(kept))
+    cwd = given["workspace"] or os.getcwd()
+    standing = Standing(log, cwd, key_source_of(schema), told, _recovery(kept), capture=capture)
     live = Live(settings, conversation, following, Mirror(), hub, toolbox, used_before, standing)
     opened = Session(values, live)
     _tell_what_goes_on(opened, target, kept)

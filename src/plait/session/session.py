@@ -28,6 +28,7 @@ from plait.events.reducer import counts
 from plait.hands.reach import Place
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
+from plait.session.capture import Capture
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror
 from plait.session.session_log import SessionLog
@@ -114,12 +115,23 @@ class Standing:
     cwd: str
     key: Mapping[str, str]
     """Where its key is: fields of an agent spec, never a key."""
-    system: str | None
-    """The system prompt that was recorded last; None until the first turn began."""
+    setup: Mapping[str, object] | None
+    """What its requests have in common, as it was recorded last; None until the first turn began."""
     recovery: Recovery | None = None
     """What is to be recorded of an earlier process's end, once."""
     is_begun: bool = False
     """A turn has begun since the session was opened."""
+    capture: Capture | None = None
+    """Takes everything that is sent, got and told, where somebody wants it."""
+
+    def close(self, *, is_orderly: bool) -> None:
+        """Record the end where a turn has begun, and let the files go; may be called twice."""
+        end = Observation("session_end", {"reason": "closed"})
+        try:
+            self.log.close(end if is_orderly and self.is_begun else None)
+        finally:
+            if self.capture is not None:
+                self.capture.close()
 
 
 @dataclass
@@ -201,7 +213,7 @@ class Session(dict[str, Any]):
         self._live = live
         # The toolbox alone: whatever knows a handler may know the session, and would keep it from ever being dropped.
         self._close_tools = weakref.finalize(self, live.toolbox.close)
-        self._close_log = weakref.finalize(self, live.log.close)
+        self._close_log = weakref.finalize(self, live.standing.close, is_orderly=False)
         live.following.session = weakref.ref(self)
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -261,8 +273,7 @@ class Session(dict[str, Any]):
         live.conversation.close()
         self._close_tools()
         if self._close_log.detach() is not None:
-            end = Observation("session_end", {"reason": "closed"})
-            live.log.close(end if live.standing.is_begun else None)
+            live.standing.close(is_orderly=True)
 
     def __enter__(self) -> Self:
         return self

@@ -50,6 +50,7 @@ class SessionLog:
         Args:
             open: makes the journal when the first turn begins; None never makes one.
             log: the journal of a session that goes on.
+            sink: is to have every fact before anybody acts on it.
         """
         self._log: FactLog = log or MemoryLog(now_ms)
         self._journal = log
@@ -61,11 +62,6 @@ class SessionLog:
         """With the sink, and not yet handed on."""
         self._told = 0
         """So many of the next entries were handed on when they were in memory only."""
-
-    @property
-    def is_watched(self) -> bool:
-        """True when somebody is to know of every call before it runs."""
-        return self._sink is not None
 
     @property
     def journal(self) -> JsonlLog | None:

@@ -28,7 +28,9 @@ from plait.kernel.ports import Model, Options, Setup
 from plait.models.line import pin_of
 from plait.session.cache_terms import cache_terms
 from plait.session.cancelling import CancelToken, turn_signal
+from plait.session.capture import WatchedModel, watched_client
 from plait.session.clients import Wishes, adapter_of, model_for
+from plait.session.heads import PROMPT, changed, habits_of, told_of
 from plait.session.mirror import Item, system_of
 from plait.session.outputs import with_output
 from plait.session.recorded import PINNED, start_of
@@ -143,6 +145,7 @@ def run_turn(
         if end is None:
             if is_unfinished and output_type is not None:
                 _prepare(session, live, asked, output_type)
+                _note_setup(live)
             text = f"{header}\n{task}" if header else task
             inputs = () if task is None else (_question(live, _worded(live, str(text)), pictures),)
             live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
@@ -186,8 +189,16 @@ def _model(live: Live, client: object, name: str, session: Session) -> Model:
             on_wait=waits,
             on_pin=_pinning(weakref.ref(session), live),
         )
-        live.model = (client, name, model_for(client, name, wishes))
+        live.model = (client, name, _watched(live, client, name, wishes))
     return live.model[2]
+
+
+def _watched(live: Live, client: object, name: str, wishes: Wishes) -> Model:
+    """Return the model of a client, whose requests and answers are captured where somebody wants that."""
+    capture = live.standing.capture
+    if capture is None:
+        return model_for(client, name, wishes)
+    return WatchedModel(model_for(watched_client(client, capture), name, wishes), capture)
 
 
 def _pinning(session: weakref.ref[Session], live: Live) -> Callable[[str], None]:
@@ -222,7 +233,7 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
     if live.policy is None:
         finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
         between = _Between(weakref.ref(session), live)
-        is_watched = live.log.is_watched
+        is_watched = live.standing.capture is not None
         live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between, is_watched=is_watched)
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options)
     terms = Terms(terms.tools, setup, live.policy, settings.rules, cache=cache_terms(session))
@@ -234,16 +245,25 @@ def _begin(session: Session, live: Live) -> None:
     standing = live.standing
     standing.log.begin()
     standing.is_begun = True
-    system = system_of(session["messages"])
-    if standing.system is None:
-        live.conversation.note(start_of(session, standing.key, standing.cwd, system))
-    elif system != standing.system:
-        live.conversation.note(Observation("prompt", {"system": system}))
-    standing.system = system
+    if standing.setup is None:
+        standing.setup = told_of(live.conversation.terms.setup)
+        settings = live.settings
+        words = {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement else {}
+        own = {**words, **habits_of(live.conversation.terms.tools)}
+        live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
+    _note_setup(live)
     if (found := standing.recovery) is not None:
         told = {"pending": list(found.pending), "mid_turn": found.is_mid_turn, "torn_bytes": found.torn_bytes}
         live.conversation.note(Observation("recovered", told))
         standing.recovery = None
+
+
+def _note_setup(live: Live) -> None:
+    """Record what requests have in common from now on, where that is not what was recorded last."""
+    standing, told = live.standing, told_of(live.conversation.terms.setup)
+    if told != standing.setup:
+        live.conversation.note(Observation(PROMPT, changed(standing.setup or {}, told)))
+        standing.setup = told
 
 
 def _finish_unfinished(live: Live, signal: Cancel, *, is_all: bool) -> End | None:
@@ -333,6 +353,9 @@ class _Between:
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:
     follow(session)
+    if (capture := live.standing.capture) is not None:
+        capture.commit()
+        capture.snapshot(session)
     live.conversation.observers.raise_fault()
     model = live.conversation.model
     end, value = settle(end, live.conversation.state, live.conversation.terms.policy.wanted)

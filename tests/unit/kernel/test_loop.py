@@ -90,18 +90,19 @@ def test_an_answer_can_be_the_last_one(stop: StopReason) -> None:
 
     trace = world.turn(TASK)
 
-    assert ("error", halt, "enough", None) == (trace.end.reason, trace.end.error, trace.end.detail, trace.end.reply)
+    assert End("error", error=halt, detail="enough") == trace.end
     assert ["user: Do the task.", "assistant: words"] == world.history
 
 
 def test_calls_of_the_last_answer_do_not_run() -> None:
     """Where an answer halts the turn its calls are closed, one result each, and none was judged."""
     asked = said([call("look", "a"), call("write", "b")])
-    world = World([replace(asked, halt=RuntimeError("enough"))])
+    halt = RuntimeError("enough")
+    world = World([replace(asked, halt=halt)])
 
     trace = world.turn(TASK)
 
-    assert "error" == trace.end.reason
+    assert End("error", error=halt, detail="enough") == trace.end
     assert ["user: Do the task.", "assistant: a,b", "tool: a,b"] == world.history
     assert ["cancelled", "cancelled"] == [result.status for result in world.state.history[-1].tool_results]
     assert [] == [effect for effect in trace.effects if isinstance(effect, Approve)]

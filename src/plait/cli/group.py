@@ -23,6 +23,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "probe": ("plait.cli.probe_command:probe", "Find out what an endpoint can do, and write an agent spec."),
     "resume": ("plait.cli.resume_command:resume", "Go on with a session: first with what it left unfinished."),
     "fork": ("plait.cli.fork_command:fork", "Begin a new session with what another one held."),
+    "replay": ("plait.cli.replay_command:replay", "Run a session again from its journal, without a network."),
     "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),

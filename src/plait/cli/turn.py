@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
 from plait.cli.outcome import Outcome
+from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
 from plait.core.messages import Image
@@ -26,8 +27,6 @@ from plait.session.opening import init_session
 from plait.session.result import SessionResult
 from plait.session.spec_terms import has_limits
 from plait.session.turns import run_turn
-from plait.tools import definitions
-from plait.tools.spec import schema_entry
 
 if TYPE_CHECKING:
     from plait.cli.choosing import Choice
@@ -176,9 +175,7 @@ def _spec(work: Work) -> AgentSpec:
         spec.update(_given(model=choice.model, endpoint=choice.endpoint))
         model_of(spec)
     else:
-        # Never a file that happens to lie in the folder: a repository does not choose where its reader's key goes.
-        shown = [schema_entry(known.tool(_nothing)) for known in definitions.BUILT_IN]
-        spec = AgentSpec({"model": choice.model, "endpoint": choice.endpoint, "tool_specs": shown})
+        spec = built_in_spec(choice.model, choice.endpoint)
     if choice.key_env:
         _replace(spec, ("auth", "keyring_service", "keyring_username"), key_env=choice.key_env)
     if entry or choice.endpoint:
@@ -195,10 +192,6 @@ def _replace(spec: AgentSpec, names: Iterable[str], **fields: object) -> None:
 
 def _given(**fields: str | None) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value}
-
-
-def _nothing() -> None:
-    """Stand for the function of a tool of which only the description is wanted."""
 
 
 def _shown_by(screen: Screen) -> EventCallback:

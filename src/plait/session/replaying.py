@@ -26,6 +26,7 @@ from plait.session.opening import init_session
 from plait.session.session import Live
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
+from plait.wire.prefix import Sent
 
 _PATIENT: Final = Retry(attempts_max=1_000_000, stated_wait_max_s=float("inf"))
 """How often and how long to try was the caller's: the log says when it gave up."""
@@ -50,6 +51,8 @@ class Replay:
     """What a new session of today would begin with instead. The requests were compared on what was recorded."""
     body: bytes = b""
     """The request of today, where one differs."""
+    common_bytes: int = 0
+    """So much of it is also the beginning of the request before, which came out as it was sent."""
 
     @property
     def is_same(self) -> bool:
@@ -90,10 +93,16 @@ def replay_session(place: SessionFolder, schema: Mapping[str, Any]) -> Replay:
         system = prompt.compose(supplement, tools.schemas, bare=bare, structured=session["structured"])
         now = told_of(Setup(system, tools.schemas))
     sections = _sections(told[-1][1], now) if told else ()
-    difference = found.difference
-    ask = None if difference is None else difference.ask
-    body = b"" if ask is None or difference is None else lines.body(ask, difference.seq)
-    return Replay(found, sections, body)
+    if found.difference is None or found.difference.ask is None:
+        return Replay(found, sections)
+    before, body = lines.last
+    return Replay(found, sections, body, common_length(before, body))
+
+
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many characters, or bytes, two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (own, its) in pairs if own != its), min(len(one), len(other)))
 
 
 class _Lines:
@@ -103,14 +112,19 @@ class _Lines:
         self._model = model
         self._setups = setups or [(0, Setup())]
         self._open: dict[int, Line] = {}
+        self._sent: Sent | None = None
+        self._before: Sent | None = None
 
     def fingerprint(self, ask: Think, seq: int) -> str:
         """Return by what the request is known that an entry answers."""
-        return self._line(seq).compose(ask).fingerprint
+        self._before, self._sent = self._sent, self._line(seq).compose(ask)
+        return self._sent.fingerprint
 
-    def body(self, ask: Think, seq: int) -> bytes:
-        """Return that request."""
-        return self._line(seq).compose(ask).body
+    @property
+    def last(self) -> tuple[bytes, bytes]:
+        """The last request but one that was asked about, and the last one."""
+        before, last = (b"" if sent is None else sent.body for sent in (self._before, self._sent))
+        return before, last
 
     def _line(self, seq: int) -> Line:
         counting = [since for since, _ in self._setups if since <= seq]

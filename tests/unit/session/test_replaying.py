@@ -145,6 +145,8 @@ def test_another_request_is_shown(state: Path) -> None:
     assert found.told.difference is not None
     assert (2, 3) == (found.told.difference.turn, found.told.proved)
     assert "another" == json.loads(found.body)["messages"][-1]["content"]
+    assert b'"another"' in found.body[found.common_bytes :]
+    assert len(found.body) > found.common_bytes > len(found.body) - 500
 
 
 def test_other_words_of_today_are_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,8 +169,8 @@ class Session(dict[str, Any]):
     """A conversation with a model, as `init_session` returns it.
 
     A dict of its public keys, which are JSON; each is an attribute too. `messages` may be edited at any time: the
-    change is recorded before the next request. The other keys tell; only `max_output_tokens` and `cache_key` are
-    read again at each turn. One turn at a time, from any thread.
+    change is recorded before the next request. The other keys tell; only `max_output_tokens`, `cache_key` and those
+    about cache proof are read again at each turn. One turn at a time, from any thread.
 
     `close`, or leaving a `with` block, ends what its tools left running and lets its journal go, so that the session
     can be opened again; so does dropping the last reference.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,25 @@ def stream_cases(wire: WireName) -> tuple[Case, ...]:
         Case(path.stem, path.with_suffix(".sse").read_bytes(), json.loads(path.read_text("utf-8"))) for path in paths
     ]
     return tuple(case for case in cases if _WIRES[case.expected["wire"]] == wire)
+
+
+@cache
+def more_streams() -> tuple[Mapping[str, Any], ...]:
+    """Return the table of streams that were made after what servers were seen to send."""
+    lines = Path(__file__).with_name("more_streams.jsonl").read_text("utf-8").splitlines()
+    return tuple(json.loads(line) for line in lines)
+
+
+def body_of(stream: Mapping[str, Any]) -> bytes:
+    """Return the body of an entry of that table."""
+    return base64.b64decode(stream["packed"]) if "packed" in stream else stream["body"].encode()
+
+
+@cache
+def bodies(wire: WireName) -> tuple[bytes, ...]:
+    """Return every body of one wire, recorded or made."""
+    made = [body_of(stream) for stream in more_streams() if stream["wire"] == wire]
+    return (*(case.body for case in stream_cases(wire)), *made)
 
 
 def wanted(case: Case, got: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plait.wire.profile import WireName
-from tests.unit.wire.cases import CASES, stream_cases
+from tests.unit.wire.cases import CASES, bodies, stream_cases
 
 TOKENS = (
     b'\n|\r|\r\n|\n\n|data: |data:|event: error\n|error: |: |[DONE]|data: [DONE]\n\n|{|}|[|]|"|\\|\\ud83d|null|<html>|'
@@ -48,7 +48,7 @@ WAITS = (
 
 def broken_body(dice: random.Random, wire: WireName) -> bytes:
     """Return a recorded body after one to four random changes to its bytes or its documents."""
-    return _broken(dice, [case.body for case in stream_cases(wire)])
+    return _broken(dice, list(bodies(wire)))
 
 
 def broken_error(dice: random.Random) -> bytes:

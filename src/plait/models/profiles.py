@@ -113,9 +113,12 @@ def with_wire(profile: EndpointProfile, wire: WireName) -> EndpointProfile:
     """Return the profile of the same endpoint for a wire that it also speaks.
 
     On the anthropic wire requests name the API's version, and thoughts go back with their signatures. The key stays in
-    the endpoint's own header: Anthropic's clients of today send it in the usual one.
+    the endpoint's own header: Anthropic's clients of today send it in the usual one. That an endpoint holds answers to
+    a schema is known of the wire in its profile, and of OpenAI's two alike: a local server ignores one it cannot read.
     """
-    spoken = replace(profile.wire, wire=wire)
+    keeps = wire == profile.wire.wire or (wire != "anthropic" and profile.wire.structured_output == "always")
+    schemas = profile.wire.structured_output if keeps else "never"
+    spoken = replace(profile.wire, wire=wire, structured_output=schemas)
     # Whoever names a wire means it for every model.
     models = tuple(
         replace(traits, wire={name: value for name, value in traits.wire.items() if name != "wire"})

@@ -14,7 +14,7 @@ from plait.core.messages import ToolResult
 from plait.engine.structured import ANSWER_TOOL
 from plait.models.chat_model import ChatModel
 from plait.models.endpoint import endpoint_of
-from plait.models.profiles import EndpointProfile
+from plait.models.profiles import EndpointProfile, profile_of, with_wire
 from plait.testing import Call, Say, ScriptServer
 from plait.wire.profile import WireName, WireProfile
 from tests.unit.engine.runs import Colour, both, run
@@ -191,6 +191,14 @@ def test_a_local_server_is_asked_as_it_can_be() -> None:
     assert alone.output == beside.output == City("Paris", 2)
     assert ["response_format" in request.json for request in server.requests] == [True, False]
     assert ANSWER_TOOL == server.requests[1].tools[-1]["function"]["name"]
+
+
+def test_another_wire_of_an_endpoint() -> None:
+    """What is known of schemas is known of one wire: on another a tool is safer, but for OpenAI's own two."""
+    local, openai = profile_of("127.0.0.1"), profile_of("api.openai.com")
+
+    assert ["without_tools", "never", "never"] == [with_wire(local, wire).wire.structured_output for wire in WIRES]
+    assert ["always", "always", "never"] == [with_wire(openai, wire).wire.structured_output for wire in WIRES]
 
 
 def test_a_stream_of_an_answer_is_heard() -> None:

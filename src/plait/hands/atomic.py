@@ -187,15 +187,7 @@ class AtomicWrite:
 
     def _sync_directory(self, fd: int) -> None:
         self._before("fsync directory")
-        try:
-            readable = os.open(".", os.O_RDONLY | beneath.DIRECTORY, dir_fd=fd)
-            try:
-                os.fsync(readable)
-            finally:
-                os.close(readable)
-        except OSError as error:
-            if error.errno not in _SYNC_UNKNOWN:  # not every file system syncs directories
-                raise
+        sync_directory(fd)
 
     def _take_back(self) -> None:
         with suppress(OSError):
@@ -203,6 +195,19 @@ class AtomicWrite:
         for parent, name in reversed(self._made):
             with suppress(OSError):  # not empty any more: then it is somebody else's too
                 os.rmdir(name, dir_fd=parent)
+
+
+def sync_directory(fd: int) -> None:
+    """Make the names in a directory durable, where its file system can; `fd` may be one that only looks."""
+    try:
+        readable = os.open(".", os.O_RDONLY | beneath.DIRECTORY, dir_fd=fd)
+        try:
+            os.fsync(readable)
+        finally:
+            os.close(readable)
+    except OSError as error:
+        if error.errno not in _SYNC_UNKNOWN:  # not every file system syncs directories
+            raise
 
 
 def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:

@@ -168,7 +168,7 @@ def plan_write(
     and CRLF of the old one. Raises `Refusal`.
     """
     textfile.require_text(content, "the content")
-    before = _read(target)
+    before = read_version(target)
     _check_expected(target, before, expected_sha256)
     if before is not None and not overwrites:
         raise Refusal(
@@ -194,7 +194,7 @@ def plan_edit(
     Raises `Refusal`: `NOT_FOUND` without a file, `CONFLICT` for a snippet that is not there or (with `refuse`) there
     more than once, with the count and line numbers in its details.
     """
-    before = _read(target)
+    before = read_version(target)
     if before is None:
         raise Refusal(
             "NOT_FOUND", f"not a file: {target.shown!r} does not exist", hint="list the directory, or write the file"
@@ -311,7 +311,7 @@ def _check_expected(target: Pinned, before: Version | None, expected_sha256: str
         )
 
 
-def _read(target: Pinned) -> Version | None:
+def read_version(target: Pinned) -> Version | None:
     """Read the whole file at a pinned name, or None when there is none; bounded by `EDITED_BYTES_MAX`."""
     status = target.status()
     if status is None:

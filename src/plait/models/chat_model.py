@@ -10,19 +10,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.kernel.effects import Interrupted, Think
-from plait.kernel.ports import Emit, Setup, Tell
+from plait.kernel.ports import Emit, Setup
 from plait.models.backend import Backend, BackendOptions
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
-from plait.models.limiter import RateLimiter
 from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
 from plait.models.listing import alist_models, list_models, with_near_names
+from plait.models.own_limit import await_place, wait_for_place
 from plait.models.profiles import EndpointProfile, with_wire
 from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
 from plait.wire.profile import CallForm, StructuredOutput, WireName
@@ -139,7 +138,7 @@ class ChatChannel:
         """
         attempt = self.line.begin(ask, emit)
         while True:
-            _take_turn(self.line.backend.limiter, cancel, self.line.tell)
+            wait_for_place(self.line.backend.limiter, cancel, self.line.tell)
             try:
                 return self._exchange(attempt, cancel)
             except Aborted:
@@ -199,7 +198,7 @@ class AsyncChatChannel:
         await self.line.backend.afind_key()
         attempt = self.line.begin(ask, emit)
         while True:
-            await _atake_turn(self.line.backend.limiter, cancel, self.line.tell)
+            await await_place(self.line.backend.limiter, cancel, self.line.tell)
             try:
                 return await self._exchange(attempt, cancel)
             except Aborted:
@@ -313,43 +312,3 @@ async def aerror_body(stream: AsyncStream) -> bytes:
             if len(body) >= BODY_BYTES_MAX:
                 break
     return bytes(body)
-
-
-def _take_turn(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
-    """Wait until our own limit lets the next request go."""
-    wait_s = _announced(limiter, tell)
-    if wait_s and cancel.wait(wait_s):
-        raise Interrupted(cancel.reason or "interrupted")
-
-
-def _announced(limiter: RateLimiter | None, tell: Tell) -> float:
-    """Take the next place of our own limit, and tell of a wait for it."""
-    wait_s = limiter.take() if limiter is not None else 0.0
-    if wait_s:
-        resume_at = (datetime.now(UTC) + timedelta(seconds=wait_s)).isoformat(timespec="milliseconds")
-        tell("rate_limit_wait", {"delay": round(wait_s, 3), "resume_at": resume_at, "source": "max_rpm"})
-    return wait_s
-
-
-async def _atake_turn(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
-    wait_s = _announced(limiter, tell)
-    if not wait_s:
-        return
-    import asyncio  # a thread's conversations do without
-
-    loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-
-    def wake() -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
-            loop.call_soon_threadsafe(told.set)
-
-    undo = cancel.on_cancel(wake)
-    try:
-        async with asyncio.timeout(wait_s):
-            await told.wait()
-    except TimeoutError:
-        return
-    finally:
-        undo()
-    raise Interrupted(cancel.reason or "interrupted")

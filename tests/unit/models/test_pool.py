@@ -233,7 +233,7 @@ def test_our_own_limit_is_told_before_it_is_waited_for(colour: str) -> None:
         channel_limit = agent.model._backend.limiter  # type: ignore[attr-defined]
         assert "one" == run(agent, colour).text
         # The minute is nearly over.
-        channel_limit._leaves_at[0] -= 59.9
+        channel_limit._places[0] -= 59.9
         assert "two" == run(agent, colour).text
 
     (wait,) = [event for event in heard if isinstance(event, Notice)]

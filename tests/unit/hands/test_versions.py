@@ -94,7 +94,7 @@ def test_what_somebody_changed_since_is_left_alone(
 
 def test_a_link_is_not_followed_out(ground: Ground, workspace: Workspace) -> None:
     """A name that has become a link out of the workspace is refused, and what it leads to stays."""
-    outside = ground.root.parent / "outside"
+    outside = ground.root.parent / "elsewhere.txt"
     outside.write_bytes(b"new")
     os.symlink(outside, ground.root / "f")
     with pytest.raises(Refusal):

@@ -46,10 +46,10 @@ def plait(
     return end_of(process, typed)
 
 
-def end_of(process: Any, typed: str | None = None) -> Ran:
+def end_of(process: Any, typed: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Ran:
     """Wait for a started command; it is killed with its whole session when that takes too long."""
     try:
-        out, err = process.communicate(None if typed is None else typed.encode(), timeout=TIMEOUT_S)
+        out, err = process.communicate(None if typed is None else typed.encode(), timeout=timeout_s)
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

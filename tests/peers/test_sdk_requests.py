@@ -48,7 +48,6 @@ ALLOWED: Mapping[WireName, Mapping[str, str]] = {
         "messages[].reasoning_content": "the client sends thoughts back to everybody; plait to who wants them",
     },
     "responses": {
-        "input[].content": "a text may stand for a list with one text in it, and costs fewer bytes",
         "input[].id": "ids belong to what a provider keeps; plait lets it keep nothing",
         "input[].status": "what is in the input is complete",
     },
@@ -68,6 +67,7 @@ def profile_for(wire: WireName, wish: Wish) -> EndpointProfile:
         wire=wire,
         reasoning_echo="always" if wire == "anthropic" or (wire == "responses" and wish.thinks) else "never",
         thinking="adaptive" if wish.adaptive else "budget",
+        temperature=True,
     )
     return replace(known, streams=wish.stream, wire=spoken)
 

@@ -6,6 +6,7 @@ Floor: 2. Owns: asyncio's protocol and transports; never: a deadline (that is th
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 import time
 from collections.abc import AsyncGenerator
@@ -23,6 +24,8 @@ _UNREAD_BYTES_MAX: Final = 1_048_576
 """How much of a body is taken from the system before somebody reads it."""
 _IDLE_MAX: Final = 1_024
 """How many connections on one route wait for their next request."""
+_HASTE_S: Final = 1.0
+"""A server that closes a kept connection sooner after an answer than this does not keep any."""
 _SECOND_ADDRESS_S: Final = 0.25
 """How long a host's first address is tried before the next one is tried beside it."""
 
@@ -160,6 +163,8 @@ class Idle:
     """A loop's connections that wait for their next request."""
 
     kept: dict[Route, list[tuple[Connection, float]]] = field(default_factory=dict)
+    hasty: set[Route] = field(default_factory=set)
+    """Routes whose servers promise to keep a connection and close it after an answer (llama.cpp's streams)."""
     keeper: AsyncGenerator[None, None] | None = None
 
     def take(self, route: Route, keep_alive_s: float) -> Connection | None:
@@ -167,15 +172,17 @@ class Idle:
         kept = self.kept.get(route)
         while kept:
             connection, since = kept.pop()
-            if connection.can_follow and since > time.monotonic() - keep_alive_s:
+            if connection.can_follow and since > time.monotonic() - keep_alive_s and _is_quiet(connection.transport):
                 return connection
+            if time.monotonic() - since < _HASTE_S:
+                self.hasty.add(route)
             connection.transport.abort()
         return None
 
     def keep(self, route: Route, connection: Connection) -> None:
         """Keep a connection for the next request."""
         kept = self.kept.setdefault(route, [])
-        if len(kept) < _IDLE_MAX:
+        if len(kept) < _IDLE_MAX and route not in self.hasty:
             kept.append((connection, time.monotonic()))
         else:
             connection.transport.abort()
@@ -186,6 +193,19 @@ class Idle:
             for connection, _ in kept:
                 connection.transport.abort()
         self.kept.clear()
+
+
+def _is_quiet(transport: asyncio.Transport) -> bool:
+    """Say whether an idle connection has nothing to tell.
+
+    The loop may not have looked since the last answer came to its end, and some servers close just after it.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or not hasattr(select, "poll"):
+        return True
+    looking = select.poll()
+    looking.register(sock.fileno(), select.POLLIN)
+    return not looking.poll(0)
 
 
 async def until_the_loop_ends(

@@ -46,16 +46,20 @@ class AsyncHttpTransport:
         """
         to = self._destination(request.url)
         exchange = _Exchange(request.url, Pace(limits), cancel)
+        idle = await self._idle_here()
+        kept: Connection | None = None
         try:
-            idle = await self._idle_here()
-            connection = idle.take(to.route, self._network.keep_alive_s) or await self._connect(to.route, exchange)
+            kept = idle.take(to.route, self._network.keep_alive_s)
+            connection = kept or await self._connect(to.route, exchange)
             connection.expect(request.method)
             exchange.begin(connection)
             self._ask(request, to, exchange, connection)
             while connection.parser.head is None:
                 await exchange.wait()
             return AsyncHttpStream(connection, exchange, lambda: idle.keep(to.route, connection))
-        except BaseException:
+        except BaseException as error:
+            if kept is not None and getattr(error, "detail", "") == "closed":
+                idle.hasty.add(to.route)
             exchange.close()
             raise
 

@@ -28,6 +28,8 @@ from plait.models.unpack import unpacker
 _READ_BYTES: Final = 131_072
 _IDLE_MAX: Final = 32
 """How many connections on one route wait for their next request."""
+_HASTE_S: Final = 1.0
+"""A server that closes a kept connection sooner after an answer than this does not keep any."""
 
 
 class SyncTransport:
@@ -37,6 +39,8 @@ class SyncTransport:
         self._network = network or Network()
         self._lock = threading.Lock()
         self._idle: dict[Route, list[tuple[socket.socket, float]]] = {}
+        self._hasty: set[Route] = set()
+        """Routes whose servers promise to keep a connection and close it after an answer (llama.cpp's streams)."""
         self._destinations: dict[str, Destination] = {}
         self._heads = RequestHeads()
         self._tls: ssl.SSLContext | None = None
@@ -49,9 +53,11 @@ class SyncTransport:
         """
         to = self._destination(request.url)
         exchange = _Exchange(request.url, Pace(limits), cancel)
+        kept: socket.socket | None = None
         try:
             with exchange.explained:
-                exchange.hold(self._take(to.route) or self._connect(to.route, exchange))
+                kept = self._take(to.route)
+                exchange.hold(kept or self._connect(to.route, exchange))
                 exchange.pace.wait_for_answer()
                 exchange.parser = ResponseParser(request.method)
                 size_bytes = request.size_bytes if request.parts else None
@@ -59,7 +65,9 @@ class SyncTransport:
                 head = self._heads.head(request.method, to.target, to.host, headers, size_bytes)
                 body = _ask((head, *request.parts), exchange, exchange.parser)
             return SyncStream(exchange.parser, body, exchange, lambda sock: self._keep(to.route, sock))
-        except BaseException:
+        except BaseException as error:
+            if kept is not None and getattr(error, "detail", "") == "closed":
+                self._hasty.add(to.route)
             exchange.close()
             raise
 
@@ -94,12 +102,14 @@ class SyncTransport:
                 sock, since = kept.pop()
             if since > oldest and _is_quiet(sock):
                 return sock
+            if time.monotonic() - since < _HASTE_S:
+                self._hasty.add(route)
             sock.close()
 
     def _keep(self, route: Route, sock: socket.socket) -> None:
         with self._lock:
             kept = self._idle.setdefault(route, [])
-            if len(kept) < _IDLE_MAX:
+            if len(kept) < _IDLE_MAX and route not in self._hasty:
                 kept.append((sock, time.monotonic()))
                 return
         sock.close()

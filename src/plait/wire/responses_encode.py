@@ -152,7 +152,9 @@ def _assistant(message: Message, profile: WireProfile) -> Iterator[Mapping[str, 
 
 def _spoken(part: object, profile: WireProfile, *, is_own: bool) -> Mapping[str, object] | None:
     if isinstance(part, Text) and part.text.strip():
-        return {"type": "message", "role": "assistant", "content": part.text}
+        # A plain text is allowed by the reference and refused by servers that imitate it (llama.cpp).
+        words = {"type": "output_text", "text": part.text, "annotations": ()}
+        return {"type": "message", "role": "assistant", "content": [words]}
     if isinstance(part, ToolCall):
         return _call(part, profile)
     return part.payload if isinstance(part, Opaque) and part.wire == "responses" and is_own else None

@@ -61,6 +61,48 @@ def test_a_kept_connection_that_the_server_closed_is_not_used(fetch: Fetch) -> N
         assert b"two" in fetch([request])[0].body
 
 
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_connection_that_is_closed_in_spite_of_a_promise_is_not_used(colour: str) -> None:
+    """A server that closes right after its answer is asked over new connections, also where no loop has looked since."""
+    answer = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok"
+    is_closed = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        for _ in range(3):
+            connection, _ = listener.accept()
+            connection.recv(65_536)
+            connection.sendall(answer)
+            connection.close()
+            is_closed.set()
+
+    def wait() -> None:
+        assert is_closed.wait(10)
+        is_closed.clear()
+
+    async def ask_async(request: HttpRequest) -> list[bytes]:
+        transport, bodies = AsyncHttpTransport(), []
+        for _ in range(3):
+            stream = await transport.open(request, Timeouts())
+            bodies.append(b"".join([piece async for piece in stream]))
+            wait()  # in the loop's own thread, so that the loop cannot see the end come
+        return bodies
+
+    def ask_sync(request: HttpRequest) -> list[bytes]:
+        transport, bodies = SyncTransport(), []
+        for _ in range(3):
+            bodies.append(b"".join(transport.open(request, Timeouts())))
+            wait()
+        return bodies
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        request = request_to(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+        bodies = ask_sync(request) if colour == "sync" else asyncio.run(ask_async(request))
+        thread.join(10)
+    assert [b"ok"] * 3 == bodies
+
+
 def test_every_status_is_an_answer(fetch: Fetch) -> None:
     """A status is for the caller to judge: nothing is raised, followed or repeated."""
     elsewhere = {"Location": "http://127.0.0.1:9/"}

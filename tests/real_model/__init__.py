@@ -1,0 +1,1 @@
+"""Real answers of a small real model, on a real server of its own."""

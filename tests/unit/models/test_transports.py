@@ -63,7 +63,7 @@ def test_a_kept_connection_that_the_server_closed_is_not_used(fetch: Fetch) -> N
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_a_connection_that_is_closed_in_spite_of_a_promise_is_not_used(colour: str) -> None:
-    """A server that closes right after its answer is asked over new connections, also where no loop has looked since."""
+    """A server that closes right after its answer is asked over new connections, whether a loop has looked or not."""
     answer = b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok"
     is_closed = threading.Event()
 

@@ -88,15 +88,31 @@ if TYPE_CHECKING:
         set_ask_user_handler,
         set_tool_output_stream,
     )
+    from plait.session.flat import (
+        flat,
+    )
     from plait.session.opening import init_session
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
     from plait.session.result import SessionResult
     from plait.session.sender import SENDER_KINDS, sender_header
     from plait.session.session import Session
+    from plait.session.session_journal import (
+        JournalState,
+        KnownToolResult,
+        PendingToolCall,
+        SessionJournal,
+        replay_journal,
+    )
+    from plait.session.session_log import (
+        DurableSink,
+    )
     from plait.session.subscribing import on, subscribe, unsubscribe
     from plait.session.tasks import run, run_agent, run_task
     from plait.session.turns import run_turn
+    from plait.store.capture import (
+        read_capture,
+    )
     from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
     from plait.tools.docstrings import (
         extract_tool_specs_from_module,
@@ -133,6 +149,7 @@ _HOMES: "Mapping[str, str]" = {
     "DEFAULT_MAX_TOKENS": "plait.session.options",
     "Deny": "plait.kernel.effects",
     "Descriptor": "plait.models.registry",
+    "DurableSink": "plait.session.session_log",
     "EventCallback": "plait.events.named",
     "FatalToolDispatchError": "plait.core.errors",
     "FromCommand": "plait.models.key_sources",
@@ -148,8 +165,10 @@ _HOMES: "Mapping[str, str]" = {
     "JournalError": "plait.core.errors",
     "JournalFull": "plait.core.errors",
     "JournalPoisoned": "plait.core.errors",
+    "JournalState": "plait.session.session_journal",
     "JournalVersion": "plait.core.errors",
     "JsonlTelemetry": "plait.engine.telemetry",
+    "KnownToolResult": "plait.session.session_journal",
     "LimitReached": "plait.core.errors",
     "Limits": "plait.engine.limits",
     "Message": "plait.core.messages",
@@ -167,6 +186,7 @@ _HOMES: "Mapping[str, str]" = {
     "NullTelemetry": "plait.engine.telemetry",
     "OpenAI": "plait.models.openai_client",
     "Options": "plait.kernel.ports",
+    "PendingToolCall": "plait.session.session_journal",
     "PlaitError": "plait.core.errors",
     "PolicyError": "plait.core.errors",
     "Price": "plait.models.prices",
@@ -187,6 +207,7 @@ _HOMES: "Mapping[str, str]" = {
     "SUPERSEDED_TOOLS": "plait.tools.definitions",
     "Session": "plait.session.session",
     "SessionBusy": "plait.core.errors",
+    "SessionJournal": "plait.session.session_journal",
     "SessionResult": "plait.session.result",
     "SubprocessOpenAI": "plait.models.subprocess_client",
     "TOOL_LIBRARY": "plait.session.defaults",
@@ -216,14 +237,17 @@ _HOMES: "Mapping[str, str]" = {
     "default_tool_spec": "plait.tools.library",
     "dispatch": "plait.session.defaults",
     "extract_tool_specs_from_module": "plait.tools.docstrings",
+    "flat": "plait.session.flat",
     "get_tool_output_stream": "plait.session.defaults",
     "init_session": "plait.session.opening",
     "load_specification": "plait.engine.spec",
     "on": "plait.session.subscribing",
     "parse_tool_spec_from_docstring": "plait.tools.docstrings",
+    "read_capture": "plait.store.capture",
     "read_prices": "plait.models.prices",
     "redact_secrets": "plait.core.redact",
     "register_tools_in_library": "plait.session.defaults",
+    "replay_journal": "plait.session.session_journal",
     "run": "plait.session.tasks",
     "run_agent": "plait.session.tasks",
     "run_task": "plait.session.tasks",
@@ -266,6 +290,7 @@ __all__ = [
     "DEFAULT_MAX_TOKENS",
     "Deny",
     "Descriptor",
+    "DurableSink",
     "EventCallback",
     "FatalToolDispatchError",
     "FromCommand",
@@ -281,8 +306,10 @@ __all__ = [
     "JournalError",
     "JournalFull",
     "JournalPoisoned",
+    "JournalState",
     "JournalVersion",
     "JsonlTelemetry",
+    "KnownToolResult",
     "LimitReached",
     "Limits",
     "Message",
@@ -300,6 +327,7 @@ __all__ = [
     "NullTelemetry",
     "OpenAI",
     "Options",
+    "PendingToolCall",
     "PlaitError",
     "PolicyError",
     "Price",
@@ -320,6 +348,7 @@ __all__ = [
     "SUPERSEDED_TOOLS",
     "Session",
     "SessionBusy",
+    "SessionJournal",
     "SessionResult",
     "SubprocessOpenAI",
     "TOOL_LIBRARY",
@@ -349,14 +378,17 @@ __all__ = [
     "default_tool_spec",
     "dispatch",
     "extract_tool_specs_from_module",
+    "flat",
     "get_tool_output_stream",
     "init_session",
     "load_specification",
     "on",
     "parse_tool_spec_from_docstring",
+    "read_capture",
     "read_prices",
     "redact_secrets",
     "register_tools_in_library",
+    "replay_journal",
     "run",
     "run_agent",
     "run_task",

@@ -12,8 +12,10 @@ from typing import Protocol
 
 from plait.core.codec import encode_fact
 from plait.core.errors import JournalError
-from plait.core.facts import Entry, Fact
+from plait.core.facts import Entry, Fact, MessageAdded, ToolEnd, ToolStart
+from plait.core.messages import ToolCall
 from plait.kernel.log import FactLog, MemoryLog
+from plait.session.flat import CallRecord
 from plait.store.jsonl import JsonlLog
 
 Record = dict[str, object]
@@ -60,6 +62,7 @@ class SessionLog:
         """Safe, and not yet with the sink."""
         self._fresh: list[Entry] = []
         """With the sink, and not yet handed on."""
+        self._calls: dict[str, ToolCall] = {}
         self._told = 0
         """So many of the next entries were handed on when they were in memory only."""
 
@@ -94,7 +97,7 @@ class SessionLog:
             return
         self._unseen.extend(self._log.take_committed())
         while self._unseen:
-            self._sink.append(envelope(self._unseen[0]))
+            self._sink.append(self._record(self._unseen[0]))
             self._fresh.append(self._unseen.popleft())
 
     def take_committed(self) -> Sequence[Entry]:
@@ -108,6 +111,16 @@ class SessionLog:
             self._told -= told
             return fresh[told:]
         return fresh
+
+    def _record(self, entry: Entry) -> Record:
+        """Return an entry as a sink gets it; the start and the end of a call know the call."""
+        fact, record = entry.fact, envelope(entry)
+        if isinstance(fact, MessageAdded):
+            self._calls = {call.id: call for call in fact.message.tool_calls}
+        elif isinstance(fact, (ToolStart, ToolEnd)):
+            record = CallRecord(record)
+            record.call = self._calls.get(fact.call_id if isinstance(fact, ToolStart) else fact.result.call_id)
+        return record
 
     def close(self, last: Fact | None = None) -> None:
         """Record a last fact where there is a journal, and let it go; may be called twice."""

@@ -42,6 +42,8 @@ class JournalState:
     """Started and not ended, by call id."""
     results: dict[str, str] = field(default_factory=dict)
     """Every result that was recorded, whole."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The tool of each call that has ended."""
     entries_replayed: int = 0
     completed_turns: int = 0
     mid_turn: bool = False
@@ -118,6 +120,7 @@ def _take(state: JournalState, record: Json) -> int:
     elif kind == "tool_end":
         state.pending_tool_calls.pop(call_id, None)
         state.results[call_id] = str(record.get("result") or "")
+        state.names[call_id] = str(record.get("name") or "")
     elif kind == "turn_end":
         state.completed_turns += 1
     return {"turn_start": 1, "turn_end": -1}.get(str(kind), 0)

@@ -45,9 +45,15 @@ def open_journal(
         JournalCorrupt: it is damaged before the tail; nothing was changed.
         JournalFull: there is no room for a new one.
     """
-    path = folder / JOURNAL
+    return open_journal_at(folder / JOURNAL, conversation, now_ms, header=header)
+
+
+def open_journal_at(
+    path: Path, conversation: str, now_ms: Callable[[], int], *, header: Mapping[str, object] | None = None
+) -> Opened:
+    """Open a journal whatever its file is called; see `open_journal`."""
     try:
-        disk.make_private_folder(folder)
+        disk.make_private_folder(path.parent)
         fd = _locked(path)
         try:
             return _opened(fd, path, (conversation, header or {}), now_ms)

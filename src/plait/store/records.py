@@ -197,6 +197,11 @@ def encode_header(conversation: str, more: Mapping[str, object]) -> tuple[bytes,
     return _seal({"seq": 0, "type": "journal", "v": VERSION, "conversation": conversation, **more}, 0)
 
 
+def is_journal_text(data: bytes) -> bool:
+    """Say whether a file begins as a journal of plait's does, or is what a crash left of the beginning of one."""
+    return data.startswith(_BIRTH) or is_unborn(data)
+
+
 def is_unborn(data: bytes) -> bool:
     """Say whether this is what a crash may leave of a journal whose first line was never safe."""
     if len(data) > _BIRTH_BYTES_MAX:

@@ -3,6 +3,7 @@
 #   make test    the fast suite          make lint    ruff, format, floors, shape
 #   make types   mypy and basedpyright   make prove   the long campaigns
 #   make bench   numbers beside a floor  make format  rewrite the code as ruff likes it
+#   make real    the tests that ask a small real model on a real server (fetches it: 180 MB)
 #   make lock    resolve the dependencies again (UPGRADE=--upgrade for newer ones)
 #   make clean   remove what the other targets made
 # Another interpreter: make test PYTHON=python3.13 VENV=.venv-3.13
@@ -18,7 +19,7 @@ resolve  := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types prove prove-quick bench format lock clean
+.PHONY: help demo test lint types prove prove-quick real bench format lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -45,6 +46,10 @@ prove: $(ready)
 
 prove-quick: $(ready)
 	@$(python) tools/prove.py --quick $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED))
+
+real: $(ready)
+	@$(VENV)/bin/uv pip install --quiet --python $(python) "$$($(python) -c 'from plait.cli.demo.local_server import REQUIREMENT; print(REQUIREMENT)')"
+	@$(python) -m pytest -m real_model
 
 bench: $(ready)
 	@$(python) -m bench

@@ -21,6 +21,7 @@ from plait.core.usage import Usage
 from plait.engine.base_host import rules_of
 from plait.engine.conversation import Conversation, Terms
 from plait.engine.limits import Limits
+from plait.engine.recovery import open_starts
 from plait.engine.spec import endpoint_of, invalid, model_of
 from plait.engine.spec_entry import with_entry
 from plait.engine.spec_tools import tools_of_spec
@@ -89,6 +90,9 @@ def init_session(
         target = replace(target, schema=with_entry(target.schema))
         kept = keep(target, given, _handed_on(session))
         undo.callback(kept.log.close)
+        if kept.place is not None:
+            toolbox.keep_in(kept.place.spool, kept.place.spill)
+            toolbox.sweep(() if kept.state is None else open_starts(kept.state))
         opened = _open(target, kept, given, toolbox, session)
         undo.pop_all()
         return opened

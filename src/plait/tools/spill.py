@@ -49,6 +49,12 @@ class Spill:
         self._made: Workspace | None = None
         self._remove: weakref.finalize[..., Spill] | None = None
 
+    def keep_in(self, directory: str | os.PathLike[str]) -> None:
+        """Keep outputs in `directory` from now on; what was kept before stays where it is, to be read."""
+        with self._lock:
+            if self._made is None:
+                self._wanted = os.path.abspath(directory)
+
     def new_path(self) -> str | None:
         """Return the path of a file that does not exist yet, or None when there is no place for one."""
         try:

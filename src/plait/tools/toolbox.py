@@ -100,7 +100,7 @@ class Toolbox:
             self._spill,
         )
         if options.spool is not None:
-            self.keep_commands(options.spool)
+            self.shell.kept = KeptCommands.over(options.spool)
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
@@ -145,9 +145,13 @@ class Toolbox:
         """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
         self._allowed_calls.add(call_id)
 
-    def keep_commands(self, folder: str | os.PathLike[str]) -> None:
-        """Have commands leave their end in `folder` from now on, as with `ToolboxOptions.spool`; made when needed."""
-        self.shell.kept = KeptCommands.over(folder)
+    def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
+        """Have commands leave their end, and results their rest, in a session's folders; before anything has run.
+
+        As with `ToolboxOptions.spool` and `spill_dir`. The folders are made when they are needed.
+        """
+        self.shell.kept = KeptCommands.over(spool)
+        self._spill.keep_in(spill)
 
     def sweep(self, needed: Iterable[ToolStart]) -> None:
         """Remove what commands of earlier processes have left, but for that of the calls which have no result yet."""

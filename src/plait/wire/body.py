@@ -125,7 +125,7 @@ class BodyReader:
 
 def _documents(body: bytes) -> list[Event]:
     """Give the one document of a body and the end; or the documents and events of a body that has several."""
-    text = body.decode("utf-8", "surrogateescape").lstrip("\ufeff \t\r\n")
+    text = body.lstrip(_BLANK).decode("utf-8", "surrogateescape")
     documents: list[Event] = []
     at = 0
     while text.startswith(("{", "["), at):

@@ -191,7 +191,7 @@ class Decoder:
 
     def _body_failure(self) -> Failure | None:
         body = self._body
-        if body.problem:
+        if body.problem and not (self._is_ended or self._assembler.is_terminated):
             return Failure.of("protocol", body.problem, detail="incomplete_stream")
         is_other_json = body.kind == "json" and self._garbled is None and not self._knows_wire
         if body.is_foreign or is_other_json:

@@ -110,6 +110,18 @@ def test_gzip_is_told_by_its_bytes() -> None:
     assert "protocol" == described(bytes(damaged))["error"]["class"]
 
 
+def test_damage_after_the_end_does_not_count() -> None:
+    """What follows the end of an answer is not read, in one read or in many."""
+    whole = gzip.compress(chunk(content="a") + FINISH + DONE, mtime=0)
+    assert None is described(whole[:-1] + b"x")["error"]
+    assert None is described(whole + gzip.compress(b"x" * 99, mtime=0)[:-9] + b"damaged")["error"]
+
+
+def test_mark_of_the_encoding_in_any_read() -> None:
+    """A byte order mark before a cut document is no part of it, wherever it is cut itself."""
+    assert INCOMPLETE == kind_of(b'\xef\xbb\xbf\n {"choices":[{"message":{"content":"x"},"fini')
+
+
 @pytest.mark.parametrize("body", [b": " + b"x" * 20_000, b"\n" * 20_000, b"<html>" + b"x" * 20_000])
 def test_small_body_that_unpacks_to_a_huge_one_is_refused(body: bytes) -> None:
     """A body is read up to a bound, however small it was packed and whatever it is."""

@@ -158,6 +158,7 @@ OBSERVATIONS: Final = frozenset(
         "checkpoint",
         "provider_request",
         "provider_response",
+        "rewound",
         "provider_pinned",
         "recovered",
         "note",

@@ -92,6 +92,7 @@ def init_session(
         undo.callback(kept.log.close)
         if kept.place is not None:
             toolbox.keep_in(kept.place.spool, kept.place.spill)
+            toolbox.keep_versions(kept.place.before)
             toolbox.sweep(() if kept.state is None else open_starts(kept.state))
         opened = _open(target, kept, given, toolbox, session)
         undo.pop_all()

@@ -6,6 +6,7 @@ Floor: 2. Owns: the layout of the state folder; never: a file's content.
     sessions/<id>/journal.jsonl.writer  who writes it, and how far it is safe
     sessions/<id>/events.jsonl          every request, answer and event, where that was asked for
     sessions/<id>/spool/  spill/        output of commands; results too long for a model
+    sessions/<id>/before/               what files held before they were changed
     sessions/<id>/control.sock          where a running session is spoken to
 """
 
@@ -44,6 +45,11 @@ class SessionFolder:
     def spill(self) -> Path:
         """Results that were too long for a model, whole."""
         return self.path / "spill"
+
+    @property
+    def before(self) -> Path:
+        """What files held before they were changed."""
+        return self.path / "before"
 
     @property
     def control(self) -> Path:

@@ -14,6 +14,7 @@ from typing import Final
 from plait.core.messages import ToolResult
 from plait.hands.atomic import is_temporary
 from plait.hands.edit import Many, Replacement, Settled, WriteIntent, WritePlan, plan_edit, plan_write, settle
+from plait.hands.versions import Versions
 from plait.hands.workspace import Files, Pinned
 from plait.kernel.tools import Recovery, ToolContext
 
@@ -46,20 +47,26 @@ class FileRecovery:
     """Where a call may write."""
     anywhere: Files
     """Where a call that was begun is looked after: it was allowed to be there."""
+    versions: Callable[[], Versions | None] = lambda: None
+    """Keeps what a file holds before it is changed, where somebody may want to take the change back."""
 
     def of(self, plan: Plan) -> Recovery:
         """Return the recovery of a tool whose `path` argument names the file."""
 
         def intend(keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
             with self.places(context).pin(str(keywords["path"]), "write") as target:
-                return plan(target, keywords).intent.to_dict() | {"root": _digest(self.root)}
+                planned = plan(target, keywords)
+            versions = self.versions()
+            if versions is not None and planned.before is not None:
+                versions.keep(planned.before.data, planned.before.sha256)
+            return planned.intent.to_dict() | {"root": root_digest(self.root)}
 
         return Recovery(intend, self._settle)
 
     def _settle(self, keywords: Mapping[str, object], context: ToolContext) -> ToolResult:
         assert context.intent is not None
         intent = WriteIntent.from_dict(context.intent)
-        if context.intent.get("root") != _digest(self.root):
+        if context.intent.get("root") != root_digest(self.root):
             return ToolResult("", _ELSEWHERE.format(began=_BEGAN, path=intent.path), status="unknown")
         with self.anywhere.pin(intent.path, "write") as target:
             became = settle(target, intent)
@@ -98,6 +105,6 @@ def as_intended(plan: WritePlan, context: ToolContext | None) -> WritePlan:
     return plan.under(name) if isinstance(name, str) and is_temporary(name) else plan
 
 
-def _digest(root: str | os.PathLike[str]) -> str:
+def root_digest(root: str | os.PathLike[str]) -> str:
     """Tell one workspace from another without writing its path into every record."""
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:16]

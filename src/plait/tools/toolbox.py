@@ -17,6 +17,7 @@ from plait.core.strict_json import JsonInvalid
 from plait.hands.edit import Replacement
 from plait.hands.locks import FileLocks
 from plait.hands.reach import Place
+from plait.hands.versions import Versions
 from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Reply, answering
@@ -29,6 +30,7 @@ from plait.tools.places import POLICIES, Outside, Places, PolicyName
 from plait.tools.renames import canonical
 from plait.tools.shell import OnText, Shell, ShellOptions
 from plait.tools.spill import Spill
+from plait.tools.undo import Undo
 
 CHARS_PER_TOKEN: Final = 4
 _WITH_PATH: Final = frozenset(
@@ -104,7 +106,10 @@ class Toolbox:
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
-        files = FileRecovery(self.root, lambda call: self._writer(call).places, self._files_anywhere.places)
+        self._versions: Versions | None = None
+        files = FileRecovery(
+            self.root, lambda call: self._writer(call).places, self._files_anywhere.places, lambda: self._versions
+        )
         self._recoveries = {
             "write_file": files.of(planned_write),
             "str_replace": files.of(planned_replacement("first")),
@@ -152,6 +157,14 @@ class Toolbox:
         """
         self.shell.kept = KeptCommands.over(spool)
         self._spill.keep_in(spill)
+
+    def keep_versions(self, folder: str | os.PathLike[str]) -> None:
+        """Keep in `folder` what files hold before a call changes them, so that changes can be taken back."""
+        self._versions = Versions(folder)
+
+    def undo(self) -> Undo:
+        """Return what takes changes of files back, as far as their earlier contents were kept."""
+        return Undo(self._files_anywhere.places, self.locks, self._versions)
 
     def sweep(self, needed: Iterable[ToolStart]) -> None:
         """Remove what commands of earlier processes have left, but for that of the calls which have no result yet."""

@@ -1,0 +1,265 @@
+"""Going back to the end of an earlier turn: the conversation, and the files that plait's tools changed since.
+
+Floor: 5. Owns: which changes are taken back, and in which order things happen; never: a file (`tools.undo`).
+
+Files come first and the conversation last, each file whole or not at all: a rewind that dies in the middle is simply
+begun again, and finds what it has done. What it takes back is kept, so that it can go forward again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError, Refusal, SessionBusy
+from plait.core.exchange import Reply
+from plait.core.facts import Entry, Fact, MessageAdded, Observation, ToolEnd, ToolStart
+from plait.core.messages import ToolCall
+from plait.kernel.effects import Interrupted, Think
+from plait.kernel.ports import AsyncChannel, Channel, Emit, Setup
+from plait.kernel.state import fold
+from plait.kernel.tools import ToolTable
+from plait.session.session import Live, Session, follow
+from plait.store.opening import load_journal
+from plait.store.turns import TurnMark, mark_of, turn_marks
+from plait.tools.file_recovery import root_digest
+from plait.tools.undo import Undo, Undone
+
+REWOUND: Final = "rewound"
+_LOOKED_AT: Final = frozenset({"ok", "unknown"})
+"""How a call ended that may have changed its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a file, by digests; None is no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileBack:
+    """What became of one file, or would."""
+
+    path: str
+    outcome: Undone | str
+    """`restored`, `already`, `changed` (by somebody else since), `not_kept`, `elsewhere`, or why it was refused."""
+
+    @property
+    def is_back(self) -> bool:
+        """Say whether the file holds what it held then."""
+        return self.outcome in ("restored", "already")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What a rewind did, or would do."""
+
+    session_id: str
+    turn: int
+    question: str
+    """What that turn was asked; empty for the beginning."""
+    messages_removed: int
+    files: Sequence[FileBack] = ()
+    not_undone: Sequence[str] = field(default=())
+    """Calls since then whose effects nobody can take back."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether everything is as it was."""
+        return not self.not_undone and all(file.is_back for file in self.files)
+
+
+def turns_of(session: Session) -> list[TurnMark]:
+    """Return the turns of a session that have ended; the beginning is the first, with number 0.
+
+    Raises:
+        ConfigError: the session keeps no journal.
+    """
+    return turn_marks(_entries(session))
+
+
+def rewind(session: Session, to: int, *, is_dry: bool = False, is_moved: bool = False) -> Rewound:
+    """Take a session back to the end of a turn: its conversation, and the files that its tools changed since.
+
+    A turn that is unfinished is closed first. A file that somebody else has changed since is left alone, and said.
+    Commands, and tools of others, are never undone; they are said too.
+
+    Args:
+        to: number of the turn, from 1; 0 is before the first. A turn that was taken back is there still.
+        is_dry: only say what would be done.
+        is_moved: the session's files are in this workspace now, wherever they were changed.
+
+    Raises:
+        ConfigError: there is no such turn, or the session keeps no journal.
+        SessionBusy: a turn of it is running. JournalError: the journal cannot be read or written.
+
+    Durability: when it returns, the files and the conversation are on disk.
+    """
+    live: Live = session._live
+    if not live.running.acquire(blocking=False):
+        raise SessionBusy(f"the session {session['session_id']!r} is in the middle of a turn", hint="wait for it")
+    try:
+        if not is_dry:
+            _close_turn(live)
+        entries = _entries(session)
+        mark = mark_of(turn_marks(entries), to)
+        since = _Since(entries, mark, live.conversation.terms.tools)
+        undo, root = live.toolbox.undo(), None if is_moved else root_digest(live.toolbox.root)
+        files = [_back(undo, change, root, is_dry=is_dry) for change in since.net]
+        length = len(live.conversation.state.history)
+        if not is_dry:
+            _go_back(
+                session, entries, mark, [change for change, file in zip(since.net, files, strict=True) if file.is_back]
+            )
+        return Rewound(session["session_id"], mark.number, mark.question, length - mark.length, files, since.others)
+    finally:
+        live.running.release()
+
+
+class _Since:
+    """What has happened to files since a turn, and what else."""
+
+    def __init__(self, entries: Iterable[Entry], mark: TurnMark, tools: ToolTable) -> None:
+        self._calls: dict[str, ToolCall] = {}
+        self._starts: dict[str, ToolStart] = {}
+        self._first: dict[str, Change] = {}
+        self._last: dict[str, Change] = {}
+        self.others: list[str] = []
+        for entry in entries:
+            self._take(entry.fact, tools, is_since=entry.seq > mark.seq)
+
+    @property
+    def net(self) -> list[Change]:
+        """Each file that was changed: what it held then, and what was left in it."""
+        return [
+            Change(path, first.before, self._last[path].after, self._last[path].root)
+            for path, first in self._first.items()
+        ]
+
+    def _take(self, fact: Fact, tools: ToolTable, *, is_since: bool) -> None:
+        if isinstance(fact, MessageAdded):
+            self._calls.update((call.id, call) for call in fact.message.tool_calls)
+        elif isinstance(fact, ToolStart):
+            self._starts[fact.call_id] = fact
+        elif isinstance(fact, ToolEnd) and fact.result.status in _LOOKED_AT and is_since:
+            change = _change_of(self._starts.get(fact.result.call_id))
+            if change is not None:
+                self._add(change)
+            else:
+                self._add_other(fact.result.call_id, tools)
+        elif isinstance(fact, Observation) and fact.type == REWOUND and is_since:
+            for change in _changes_told(fact.data):
+                self._add(change)
+
+    def _add(self, change: Change) -> None:
+        self._first.setdefault(change.path, change)
+        self._last[change.path] = change
+
+    def _add_other(self, call_id: str, tools: ToolTable) -> None:
+        call, start = self._calls.get(call_id), self._starts.get(call_id)
+        if call is None or start is None:
+            return
+        tool = tools.get(call.name)
+        if tool is None or tool.mutates or tool.runs_code:
+            self.others.append(f"{call.name} {start.arguments or call.raw}")
+
+
+def _change_of(start: ToolStart | None) -> Change | None:
+    """Return the change that a call was started for; None where it changes no file, or nothing in it."""
+    if start is None or start.intent is None or "after" not in start.intent:
+        return None
+    return _change(start.intent)
+
+
+def _changes_told(data: Mapping[str, object]) -> list[Change]:
+    files = data.get("files")
+    return [_change(file) for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
+
+
+def _change(told: Mapping[str, object]) -> Change:
+    def text(name: str) -> str | None:
+        value = told.get(name)
+        return value if isinstance(value, str) else None
+
+    return Change(text("path") or "", text("before"), text("after"), text("root") or "")
+
+
+def _back(undo: Undo, change: Change, root: str | None, *, is_dry: bool) -> FileBack:
+    if root is not None and change.root != root:
+        return FileBack(change.path, "elsewhere")
+    try:
+        act = undo.can if is_dry else undo.file
+        return FileBack(change.path, act(change.path, change.before, change.after))
+    except Refusal as refused:
+        return FileBack(change.path, refused.message)
+
+
+def _close_turn(live: Live) -> None:
+    """Bring an unfinished turn to its end: what still runs is stopped, what nobody saw the end of is looked into."""
+    conversation = live.conversation
+    if not conversation.state.in_turn:
+        return
+    live.standing.log.begin()
+    cancel = Cancel()
+    cancel.cancel("interrupted")
+    conversation.change(_Nobody(conversation.model.name), conversation.terms)
+    conversation.turn(cancel=cancel, resume=True)
+
+
+def _go_back(session: Session, entries: Sequence[Entry], mark: TurnMark, changes: Sequence[Change]) -> None:
+    conversation = session._live.conversation
+    told = [
+        {"path": change.path, "before": change.after, "after": change.before, "root": change.root} for change in changes
+    ]
+    conversation.note(Observation(REWOUND, {"turn": mark.number, "files": told}))
+    state = conversation.state
+    if state.epoch == mark.epoch and len(state.history) >= mark.length:
+        conversation.rewrite(mark.length, len(state.history), (), "rewind")
+    else:
+        then = fold([entry.fact for entry in entries[: mark.seq]]).history
+        conversation.rewrite(0, len(state.history), tuple(then), "rewind")
+    conversation.commit()
+    follow(session)
+
+
+def _entries(session: Session) -> list[Entry]:
+    journal = session._live.standing.log.journal
+    if journal is None:
+        raise ConfigError(
+            f"the session {session['session_id']!r} has no journal to go back in",
+            hint="sessions that are kept can be rewound, from their first turn on",
+        )
+    return load_journal(journal.path).entries
+
+
+class _Nobody:
+    """A model that is never asked: the turn is over before."""
+
+    context_window = None
+    supports_images = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self, setup: Setup) -> Channel:
+        """Open a line that nobody answers."""
+        return _Silence()
+
+    def aopen(self, setup: Setup) -> AsyncChannel:
+        """Refuse: a rewind has no event loop."""
+        raise AssertionError("a rewind is sync")
+
+
+class _Silence:
+    def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
+        """Stop: the turn is to end."""
+        raise Interrupted(cancel.reason or "interrupted")
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -170,6 +170,8 @@ class AsyncHttpStream:
         if self._is_closed:
             return b""
         connection, exchange = self._connection, self._exchange
+        if not is_draining:
+            exchange.pace.look_again()
         while not (data := connection.take()):
             if connection.parser.is_over:
                 self._give_back()
@@ -198,6 +200,7 @@ class _Exchange:
         self.pace = pace
         self.is_aborted = False
         self._is_late = False
+        self._is_waiting = False
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._stop: Callable[[], object] = _nothing
@@ -236,10 +239,15 @@ class _Exchange:
             ProviderFailed: it will not come. Aborted: nobody wants it any more.
         """
         assert self._connection is not None
+        self._is_waiting = True
+        if self._timer is None:
+            self._set_timer()
         try:
             await self._connection.wait()
         except Exception as problem:  # boundary: whatever broke a connection is told by its failure
             raise self.explain(problem) from problem
+        finally:
+            self._is_waiting = False
         if self.is_stopped:
             raise self.explain(None)
 
@@ -290,7 +298,7 @@ class _Exchange:
         self._timer = None
         if time.monotonic() < self.pace.until:
             self._set_timer()
-        else:
+        elif self._is_waiting or self.pace.phase != "idle":
             self._is_late = True
             self._stop()
 

@@ -38,6 +38,11 @@ class Pace:
         """Something came; from here the next read is awaited."""
         self._begin("idle", self._limits.idle_s)
 
+    def look_again(self) -> None:
+        """Somebody wants the next read now: what passed since the last one was the reader's time, not the server's."""
+        if self.phase == "idle":
+            self._begin("idle", self._limits.idle_s)
+
     def drain(self) -> None:
         """Nothing more is wanted but the end."""
         self._begin("idle", DRAIN_S)

@@ -183,6 +183,8 @@ class SyncStream:
         if self._is_closed:
             return b""
         data, self._first = self._first, b""
+        if not is_draining:
+            self._exchange.pace.look_again()
         with self._exchange.explained:
             while not data and not self._parser.is_over:
                 data = _receive(self._exchange, self._parser)

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from plait.kernel.effects import Allow, Ask, Deny
     from plait.kernel.ports import Options
     from plait.kernel.rules import Retry, Rules
-    from plait.kernel.tools import Tool, ToolContext, ToolTable
+    from plait.kernel.tools import Recovery, Tool, ToolContext, ToolTable
     from plait.models.chat_model import ChatModel, chat_model
     from plait.models.credentials import FromEnv
     from plait.models.endpoint import DEFAULT_ENDPOINT
@@ -198,6 +198,7 @@ _HOMES: "Mapping[str, str]" = {
     "QuotaExceeded": "plait.core.errors",
     "RateLimitError": "plait.core.errors",
     "Reasoning": "plait.core.messages",
+    "Recovery": "plait.kernel.tools",
     "Refusal": "plait.core.errors",
     "RequestTooLarge": "plait.core.errors",
     "Retry": "plait.kernel.rules",
@@ -339,6 +340,7 @@ __all__ = [
     "QuotaExceeded",
     "RateLimitError",
     "Reasoning",
+    "Recovery",
     "Refusal",
     "RequestTooLarge",
     "Retry",

@@ -125,6 +125,11 @@ class Line:
         """Return by what a request is known, nothing for one that the log alone could not make again."""
         return sent.fingerprint if self._adjusting.is_plain and self.pinned_provider is None else ""
 
+    def fingerprint(self, ask: Think) -> str:
+        """Return by what the request for this is known, at the price of what is new in it."""
+        self._prefix.extend(ask.view)
+        return self._prefix.fingerprint(self._tail, ask.view.extra)
+
     def compose(self, ask: Think) -> Sent:
         """Return the request for this; it is not sent, and no key is needed."""
         self._prefix.extend(ask.view)

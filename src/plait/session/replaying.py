@@ -26,7 +26,6 @@ from plait.session.opening import init_session
 from plait.session.session import Live
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
-from plait.wire.prefix import Sent
 
 _PATIENT: Final = Retry(attempts_max=1_000_000, stated_wait_max_s=float("inf"))
 """How often and how long to try was the caller's: the log says when it gave up."""
@@ -112,19 +111,18 @@ class _Lines:
         self._model = model
         self._setups = setups or [(0, Setup())]
         self._open: dict[int, Line] = {}
-        self._sent: Sent | None = None
-        self._before: Sent | None = None
+        self._asked: list[tuple[Think, int]] = []
 
     def fingerprint(self, ask: Think, seq: int) -> str:
         """Return by what the request is known that an entry answers."""
-        self._before, self._sent = self._sent, self._line(seq).compose(ask)
-        return self._sent.fingerprint
+        self._asked = [*self._asked[-1:], (ask, seq)]
+        return self._line(seq).fingerprint(ask)
 
     @property
     def last(self) -> tuple[bytes, bytes]:
         """The last request but one that was asked about, and the last one."""
-        before, last = (b"" if sent is None else sent.body for sent in (self._before, self._sent))
-        return before, last
+        bodies = [self._line(seq).compose(ask).body for ask, seq in self._asked]
+        return (bodies[0], bodies[1]) if len(bodies) == 2 else (b"", bodies[0])
 
     def _line(self, seq: int) -> Line:
         counting = [since for since, _ in self._setups if since <= seq]

@@ -49,10 +49,7 @@ class Sent:
     @property
     def fingerprint(self) -> str:
         """Digest of the whole body, markers left out, as 16 characters of text."""
-        whole = hashlib.blake2b(self.digest, digest_size=FINGERPRINT_BYTES)
-        for part in self._own:
-            whole.update(part)
-        return base64.b64encode(whole.digest()).decode("ascii")
+        return _fingerprint(self.digest, self._own)
 
     def aside(self, messages: tuple[Message, ...], tail: bytes) -> tuple[bytes, ...]:
         """Return a request that says `messages` after this one; nothing of it is remembered."""
@@ -149,6 +146,10 @@ class Prefix:
         stem = (*kept, *added)
         return Sent((*stem, tail), self._digests[-1], len(self._messages), stem, (*added, tail), self._encode)
 
+    def fingerprint(self, tail: bytes, extra: Sequence[Message] = ()) -> str:
+        """Return the fingerprint of a request, without the request."""
+        return _fingerprint(self._digests[-1], (*_joined((self._head, self._buffer), map(self._encode, extra)), tail))
+
     def _marked(self, marks: Sequence[int]) -> tuple[bytes, ...]:
         gaps = sorted({gap for mark in marks if (gap := self._gaps[mark]) is not None})
         if len(gaps) > self._marks_max:
@@ -194,7 +195,7 @@ class Prefix:
         return next((index for index in range(end - 1, -1, -1) if self._gaps[index] is not None), None)
 
 
-def _joined(before: Sequence[bytes], encoded: Sequence[Encoded] | map[Encoded]) -> list[bytes]:
+def _joined(before: Sequence[bytes | bytearray], encoded: Sequence[Encoded] | map[Encoded]) -> list[bytes]:
     """Return encoded messages with the commas that they need after `before`."""
     is_first = not any(before[1:]) and before[0].endswith(b"[")
     parts: list[bytes] = []
@@ -203,6 +204,13 @@ def _joined(before: Sequence[bytes], encoded: Sequence[Encoded] | map[Encoded]) 
             parts.append(item.data if is_first else b"," + item.data)
             is_first = False
     return parts
+
+
+def _fingerprint(digest: bytes, own: Sequence[bytes]) -> str:
+    whole = hashlib.blake2b(digest, digest_size=FINGERPRINT_BYTES)
+    for part in own:
+        whole.update(part)
+    return base64.b64encode(whole.digest()).decode("ascii")
 
 
 def _digest(before: bytes, data: bytes | bytearray) -> bytes:

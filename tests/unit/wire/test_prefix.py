@@ -154,3 +154,12 @@ def test_only_new_messages_are_encoded() -> None:
     for length in range(50):
         prefix.extend(View(0, history, length + 1))
     assert 50 == count
+
+
+@FEWER
+@given(SYSTEMS, histories(), histories())
+def test_a_fingerprint_needs_no_request(system: str, history: list[Message], extra: list[Message]) -> None:
+    """A request is known by the same fingerprint whether it was built or not."""
+    prefix = prefix_of(system)
+    prefix.extend(view(history))
+    assert prefix.request(TAIL, (), extra).fingerprint == prefix.fingerprint(TAIL, extra)

@@ -105,13 +105,13 @@ def test_a_small_encoding_and_no_home_are_no_reason_to_fail(tmp_path: Path) -> N
 def test_a_home_that_cannot_be_written_to_is_no_reason_to_fail(
     tmp_path: Path, home: Path, unprivileged: Callable[..., Any]
 ) -> None:
-    """A read-only home and folder: the run goes on, and a tool that cannot write says so to the model."""
+    """A read-only home and folder: without a journal the run goes on, and a tool that cannot write says so."""
     code = "import sys; sys.argv[0] = 'plait'; from plait.cli.main import main; main()"
     home.chmod(0o555)
     tmp_path.chmod(0o555)
     try:
         with ScriptServer([Call("write_file", {"path": "a", "content": "x"}), "I could not."]) as server:
-            ran = unprivileged(code, "run", "x", "--endpoint", server.url, "-m", "any", cwd=tmp_path)
+            ran = unprivileged(code, "run", "x", "--no-durable", "--endpoint", server.url, "-m", "any", cwd=tmp_path)
     finally:
         home.chmod(0o755)
         tmp_path.chmod(0o755)

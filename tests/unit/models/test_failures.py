@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import ssl
 import struct
+import time
 
 import pytest
 
 from plait.core.exchange import ProviderFailed
+from plait.models.async_http import AsyncHttpTransport
 from plait.models.errors import to_error
 from plait.models.failures import ProxyRefused, failure_of
 from plait.models.http1 import BrokenOff, NotHttp
+from plait.models.sync_http import SyncTransport
 from plait.models.transport import Network, Timeouts
+from plait.testing import Raw, ScriptServer
 from tests.unit.models.transports import FETCHERS, Fetch, raw_server, request_to
 
 URL = "https://models.example:8443/v1/chat/completions?key=secret"
@@ -109,3 +114,35 @@ def test_a_proxy_that_does_not_answer_properly_is_a_failure(
     with raw_server(serve) as url, pytest.raises(ProviderFailed) as failed:
         fetch([request_to("https://models.example/v1")], None, Network(proxy=url.removesuffix("/v1")))
     assert (kind, "connect", is_retryable) == (failed.value.kind, failed.value.phase, failed.value.retryable)
+
+
+def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
+    """Time that passes while nobody reads is not the server's: the rest of the body is still there."""
+    body = b"".join(b"data: %d\n\n" % number for number in range(40_000))
+    limits = Timeouts(first_byte_s=5, idle_s=0.1)
+
+    def read(url: str) -> bytes:
+        transport = SyncTransport()
+        stream = transport.open(request_to(url), limits)
+        read = bytearray()
+        for number, piece in enumerate(stream):
+            read += piece
+            time.sleep(0.3 if number == 0 else 0)
+        transport.close()
+        return bytes(read)
+
+    async def aread(url: str) -> bytes:
+        transport = AsyncHttpTransport()
+        stream = await transport.open(request_to(url), limits)
+        read = bytearray()
+        number = 0
+        async for piece in stream:
+            read += piece
+            number += 1
+            await asyncio.sleep(0.3 if number == 1 else 0)
+        await transport.aclose()
+        return bytes(read)
+
+    with ScriptServer([Raw(body), Raw(body)]) as server:
+        assert body == read(server.url)
+        assert body == asyncio.run(aread(server.url))

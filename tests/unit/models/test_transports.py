@@ -475,35 +475,3 @@ def _full_backlog() -> Iterator[str]:
 
 def _facts(failed: ProviderFailed) -> tuple[str, str, str, bool]:
     return failed.kind, failed.detail, failed.phase, failed.retryable
-
-
-def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
-    """Time that passes while nobody reads is not the server's: the rest of the body is still there."""
-    body = b"".join(b"data: %d\n\n" % number for number in range(40_000))
-    limits = Timeouts(first_byte_s=5, idle_s=0.1)
-
-    def read(url: str) -> bytes:
-        transport = SyncTransport()
-        stream = transport.open(request_to(url), limits)
-        read = bytearray()
-        for number, piece in enumerate(stream):
-            read += piece
-            time.sleep(0.3 if number == 0 else 0)
-        transport.close()
-        return bytes(read)
-
-    async def aread(url: str) -> bytes:
-        transport = AsyncHttpTransport()
-        stream = await transport.open(request_to(url), limits)
-        read = bytearray()
-        number = 0
-        async for piece in stream:
-            read += piece
-            number += 1
-            await asyncio.sleep(0.3 if number == 1 else 0)
-        await transport.aclose()
-        return bytes(read)
-
-    with ScriptServer([Raw(body), Raw(body)]) as server:
-        assert body == read(server.url)
-        assert body == asyncio.run(aread(server.url))

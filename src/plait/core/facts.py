@@ -119,7 +119,7 @@ class TurnEnd:
     reason: str
     detail: str = ""
     usage: Usage | None = None
-    """What the failed request that ended the turn had used."""
+    """What the request had used that failed, or was interrupted, and so ended the turn."""
 
 
 @dataclass(frozen=True, slots=True)

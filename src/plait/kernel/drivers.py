@@ -399,7 +399,9 @@ def _raise_if_told(cancel: Cancel) -> None:
 
 def _interrupted(problem: Exception, partial: Message | None, outcomes: tuple[Outcome, ...]) -> Interrupted:
     if isinstance(problem, Interrupted):
-        interrupt = Interrupted(problem.reason, problem.partial or partial, (*problem.outcomes, *outcomes))
+        interrupt = Interrupted(
+            problem.reason, problem.partial or partial, (*problem.outcomes, *outcomes), problem.usage
+        )
         interrupt.__cause__ = problem.__cause__
         return interrupt
     interrupt = Interrupted("error", partial, outcomes)

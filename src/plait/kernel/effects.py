@@ -14,6 +14,7 @@ from typing import Literal
 from plait.core.exchange import Purpose, View
 from plait.core.facts import Fact
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,18 @@ class End:
 class Interrupted(Exception):
     """Stop now and leave a valid history: thrown into the loop at the pending effect.
 
-    `outcomes` is what is known of the calls that ran, `partial` what the model had said.
+    `outcomes` is what is known of the calls that ran, `partial` what the model had said, `usage` what it had used.
     """
 
-    def __init__(self, reason: str, partial: Message | None = None, outcomes: tuple[Outcome, ...] = ()) -> None:
+    def __init__(
+        self,
+        reason: str,
+        partial: Message | None = None,
+        outcomes: tuple[Outcome, ...] = (),
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.partial = partial
         self.outcomes = outcomes
+        self.usage = usage

@@ -16,6 +16,7 @@ from typing import Any, Final
 from plait.core.exchange import ProviderFailed
 from plait.core.facts import Fact, MessageAdded, Reset, TurnEnd, TurnStart
 from plait.core.messages import Control, Message, Text, assistant, user
+from plait.core.usage import Usage
 from plait.kernel import guards
 from plait.kernel.compact import compact
 from plait.kernel.effects import Boundary, Effect, End, Interrupted, Plan, Stop
@@ -43,11 +44,14 @@ def turn(
     """Run one turn: from `inputs`, or with `resume` from wherever the facts say that it stands."""
     is_lost = resume and not inputs and state.lacks_question
     yield from _open(state, inputs, resume, sender)
+    spent: Usage | None = None
     try:
         end = End("interrupted", detail=_LOST_QUESTION) if is_lost else (yield from _steps(state, tools, rules))
     except Interrupted as interrupt:
+        spent = interrupt.usage
         end = yield from _close(state, interrupt)
-    spent = end.error.usage if isinstance(end.error, ProviderFailed) else None
+    if isinstance(end.error, ProviderFailed):
+        spent = end.error.usage
     yield from record(state, TurnEnd(end.reason, end.detail, spent))
     return end
 

@@ -142,7 +142,7 @@ class ChatChannel:
             try:
                 return self._exchange(attempt, cancel)
             except Aborted:
-                raise Interrupted(cancel.reason or "interrupted") from None
+                raise Interrupted(cancel.reason or "interrupted", usage=attempt.spent) from None
             except ProviderFailed as failed:
                 reply = attempt.settled(failed)
                 if reply is not None:
@@ -202,7 +202,7 @@ class AsyncChatChannel:
             try:
                 return await self._exchange(attempt, cancel)
             except Aborted:
-                raise Interrupted(cancel.reason or "interrupted") from None
+                raise Interrupted(cancel.reason or "interrupted", usage=attempt.spent) from None
             except ProviderFailed as failed:
                 reply = attempt.settled(failed)
                 if reply is not None:

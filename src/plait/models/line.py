@@ -253,6 +253,12 @@ class Attempt:
             self._line.trail.answered(self._sent)
         return replace(reply, sent=self._line.digest_of(self._sent), usage=self._line.counted(reply.usage))
 
+    @property
+    def spent(self) -> Usage | None:
+        """What the endpoint has said so far that the request used; None where it has said nothing."""
+        usage = self._decoder.answer().usage
+        return None if usage == Usage.UNAVAILABLE else usage
+
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
         if failure.phase != "stream" or not self._decoder.is_settled:

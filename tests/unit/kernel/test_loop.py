@@ -9,6 +9,7 @@ import pytest
 from plait.core.exchange import Reply
 from plait.core.facts import MessageAdded, TurnEnd, TurnStart
 from plait.core.messages import Control, Message, Reasoning, StopReason, Text, ToolCall, ToolResult, assistant, user
+from plait.core.usage import Usage
 from plait.kernel.effects import (
     NOTHING,
     Act,
@@ -308,6 +309,16 @@ def test_an_interrupted_answer_is_no_answer() -> None:
     assert End("interrupted") == world.run()
     assert Message("assistant", (Text("Once upon\n[interrupted]"), Control("interrupted"))) == world.state.history[-1]
     assert End("completed", "a time") == world.turn(resume=True).end
+
+
+def test_what_an_interrupted_answer_used_is_recorded() -> None:
+    """What the endpoint had said of it stands in the turn's end, and counts."""
+    spent = Usage(7, 0)
+    world = World([Interrupted("interrupted", assistant("Once"), usage=spent)])
+
+    assert "interrupted" == world.run().reason
+    assert spent == world.of_type(TurnEnd)[-1].usage
+    assert 7 == world.state.usage.input
 
 
 def test_a_finished_turn_can_be_resumed() -> None:

@@ -261,6 +261,19 @@ def test_a_cancel_from_another_thread_interrupts(talk: Talk) -> None:
     assert "shutdown" == interrupted.value.reason
 
 
+def test_an_interrupted_answer_says_what_it_had_used(talk: Talk) -> None:
+    """Where the endpoint tells at the beginning what it read, that is known however the answer ends."""
+    cancel = Cancel()
+    with ScriptServer([faults.Stall("mid_event", answer="One two three.")]) as server:
+        timer = threading.Timer(0.2, cancel.cancel, ["shutdown"])
+        timer.start()
+        with pytest.raises(Interrupted) as interrupted:
+            talk(chat_model("any", server.url, wire="anthropic"), 1, None, None, cancel)
+        timer.join()
+    assert interrupted.value.usage is not None
+    assert interrupted.value.usage.input
+
+
 def test_a_limit_of_our_own_can_be_interrupted(talk: Talk) -> None:
     """Waiting for the next place in the minute is a wait like any other."""
     with ScriptServer(["one"]) as server:

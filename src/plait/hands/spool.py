@@ -22,6 +22,8 @@ from plait.core.errors import Refusal
 from plait.hands.refusals import refusal_from
 
 _RECORD: Final = "record"
+_LOCKS: Final = "locks"
+"""A file that nobody locks, to see whether one could."""
 _READ: Final[int] = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _RECORD_BYTES_MAX: Final = 4_096
 _NAME_BYTES: Final = 16
@@ -160,12 +162,18 @@ class Spool:
         return hashlib.sha256(os.fsencode(os.path.realpath(self.folder))).hexdigest()[: 2 * _NAME_BYTES]
 
     def prepare(self) -> None:
-        """Make the folder, for its owner only. Raises `OSError`."""
+        """Make the folder, for its owner only. Raises `OSError`, also where its file system has no locks."""
         if not os.path.isdir(self.folder):
             Path(self.folder).parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 os.mkdir(self.folder, 0o700)
             os.chmod(self.folder, 0o700)
+        fd = os.open(os.path.join(self.folder, _LOCKS), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+            os.lockf(fd, os.F_TEST, 0)
+        finally:
+            os.close(fd)
 
     def new_name(self) -> str:
         """Return the name of an entry that is not there yet; nothing is made."""

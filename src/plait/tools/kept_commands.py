@@ -34,6 +34,10 @@ _RESTARTED: Final = (
     "Unknown: the machine was restarted before the end of this command was recorded. It may have done all, part or "
     "nothing of its work. Check before repeating it."
 )
+_UNTOLD: Final = (
+    "Unknown: there is no record that this command began, and on this system none that it did not. It may have done "
+    "all, part or nothing of its work. Check before repeating it."
+)
 _AFTER_RESTART: Final = (
     "[the machine was restarted after this command had ended: what it wrote shortly before may be lost]"
 )
@@ -116,17 +120,18 @@ class KeptCommands:
         """
         self.is_taken_over = True
         entry = self.spool.entry(intent.entry)
-        is_same_boot = bool(intent.boot) and intent.boot == boot_id()
+        is_restarted = intent.boot != boot_id()
         record = entry.read()
-        if not is_same_boot:
-            if not record.ended or not record.is_safe:
-                return ToolResult("", _RESTARTED, status="unknown")
-        elif not record.began and entry.withdraw():
-            return ToolResult("", _NEVER, data={"ok": False, "recovered": "not_run"}, status="cancelled")
+        if is_restarted and not record.is_safe:
+            return ToolResult("", _RESTARTED, status="unknown")
+        if not record.began and not entry.is_held():
+            if not intent.boot:
+                # Where starts of the machine are not told apart, a record may have been lost with the last one.
+                return ToolResult("", _UNTOLD, status="unknown")
+            if entry.withdraw():
+                return ToolResult("", _NEVER, data={"ok": False, "recovered": "not_run"}, status="cancelled")
         done = attach(entry, options, cancel)
-        if is_same_boot:
-            return done
-        return replace(done, note=_AFTER_RESTART)
+        return replace(done, note=_AFTER_RESTART) if is_restarted else done
 
     def sweep(self, keep: Collection[str]) -> None:
         """Remove what commands left, but for the entries of calls that have no result yet."""

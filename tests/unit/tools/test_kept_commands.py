@@ -251,7 +251,18 @@ def test_what_an_earlier_process_left_in_the_background_ends_with_the_session(ma
     assert until(lambda: not is_alive(pid))
 
 
-@pytest.mark.parametrize("kind", ["a file is in its place", "no supervisor"])
+def test_where_starts_of_the_machine_are_not_told_apart(make_box: MakeBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a boot id an end is collected and a command that runs is waited for; one without a record is unknown."""
+    monkeypatch.setattr(kept_commands, "boot_id", lambda: "")
+    box = make_box()
+    ended, never = Called(box, "echo out"), Called(box, "echo out")
+    ended.run(box)
+    assert ("out", "ok") == ((told := ended.settle(make_box())).content, told.status)
+    told = never.settle(make_box())
+    assert ("unknown", True) == (told.status, "no record" in told.content)
+
+
+@pytest.mark.parametrize("kind", ["a file is in its place", "no supervisor", "no locks"])
 def test_without_a_spool_commands_run_all_the_same(
     box: Toolbox, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -259,6 +270,12 @@ def test_without_a_spool_commands_run_all_the_same(
     if kind == "no supervisor":
         monkeypatch.setattr(sys, "executable", "")
         box = Toolbox(root, ToolboxOptions(spool=tmp_path / "other"))
+    elif kind == "no locks":
+
+        def refuse(*_: object) -> None:
+            raise OSError(37, "no locks here")
+
+        monkeypatch.setattr(os, "lockf", refuse)
     else:
         (tmp_path / "s").write_text("in the way")
     called = Called(box, "echo hi")

@@ -115,9 +115,11 @@ def class_of_word(code: str | int, *, is_minimax: bool = False) -> ErrorClass | 
         return _BY_MINIMAX_CODE[text]
     for part in (text, text.partition(".")[0]):
         word = plain_word(part)
-        found = _BY_WORD.get(word) or next((kind for end, kind in _ENDINGS.items() if word.endswith(end)), None)
-        if found is not None:
-            return found
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+        ending = next(filter(word.endswith, _ENDINGS), None)
+        if ending is not None:
+            return _ENDINGS[ending]
     return None
 
 

@@ -79,11 +79,6 @@ class Launcher:
         self._ready: Started | None = None
         self._running: list[Started] = []
 
-    @staticmethod
-    def is_possible() -> bool:
-        """Say whether this is an interpreter that can start another one."""
-        return os.name == "posix" and bool(sys.executable) and not getattr(sys, "frozen", False)
-
     def prepare(self) -> None:
         """Have a supervisor ready for the next command; starting one takes longer than most commands."""
         with self._lock:

@@ -6,21 +6,24 @@ Floor: 3. Owns: the intent of a command, and what is told of one that never bega
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.hands.command import Command, Finished, RunOptions
-from plait.hands.launcher import Launcher
 from plait.hands.process import attach, run_supervised
-from plait.hands.spool import Spool, boot_id
 from plait.kernel.tools import as_result
 from plait.tools.answer import Reply
+
+if TYPE_CHECKING:
+    from plait.hands.launcher import Launcher
+    from plait.hands.spool import Spool
 
 LOST: Final = (
     "Unknown: whoever watched over the command was killed before it ended. What was left of it has been stopped; it "
@@ -69,6 +72,8 @@ class KeptCommands:
 
     spool: Spool
     launcher: Launcher
+    boot: str
+    """The start of the machine at which this process runs."""
     is_taken_over: bool = False
     """True once a command was begun or looked after here; before that, what an earlier process has left is not ours."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,8 +85,13 @@ class KeptCommands:
     @classmethod
     def over(cls, folder: str | os.PathLike[str]) -> Self | None:
         """Return the commands of a folder; None where no supervisor can be started."""
+        if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
+            return None
+        from plait.hands.launcher import Launcher  # its modules exist on POSIX only
+        from plait.hands.spool import Spool, boot_id
+
         spool = Spool(folder)
-        return cls(spool, Launcher(spool.mark)) if Launcher.is_possible() else None
+        return cls(spool, Launcher(spool.mark), boot_id())
 
     @property
     def mark(self) -> str:
@@ -100,7 +110,7 @@ class KeptCommands:
             self._recorded |= self._told
             self._told.clear()
         self.launcher.prepare()
-        return KeptIntent(self.spool.new_name(), limit_s, boot_id()).to_dict()
+        return KeptIntent(self.spool.new_name(), limit_s, self.boot).to_dict()
 
     def run(self, command: Command, options: RunOptions, intent: KeptIntent, cancel: Cancel | None) -> Finished:
         """Run a command under a supervisor. Raises `Refusal` when it cannot be started."""
@@ -120,7 +130,7 @@ class KeptCommands:
         """
         self.is_taken_over = True
         entry = self.spool.entry(intent.entry)
-        is_restarted = intent.boot != boot_id()
+        is_restarted = intent.boot != self.boot
         record = entry.read()
         if is_restarted and not record.is_safe:
             return ToolResult("", _RESTARTED, status="unknown")

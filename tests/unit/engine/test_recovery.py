@@ -26,6 +26,7 @@ from plait.kernel.tools import Recovery, Tool, ToolContext, ToolTable
 from plait.store.opening import load_journal, open_journal
 from plait.store.syncer import AsyncJsonlLog, Syncer
 from plait.testing import Call, ScriptedModel
+from plait.tools.toolbox import Toolbox
 
 colours = pytest.mark.parametrize("colour", ["sync", "async"])
 
@@ -272,6 +273,31 @@ def test_a_turn_that_is_stopped_stops_the_looking_after(colour: str, tmp_path: P
 
     assert "interrupted" == end.reason
     assert ["stopped it"] == [result.content for result in conversation.state.history[-1].tool_results]
+
+
+@pytest.mark.parametrize("holds, words", [("new", "Applied."), ("old", "Not applied."), ("theirs", "Changed since.")])
+def test_durable_17_killed_between_an_effect_and_its_record(tmp_path: Path, holds: str, words: str) -> None:
+    """A file was written and the process killed before it said so: the write is not made again, and told as it is."""
+    (work := tmp_path / "work").mkdir()
+    (work / "f").write_text("old")
+    box = Toolbox(work)
+    call = ToolCall.of("c1", "write_file", {"path": "f", "content": "new"})
+    recovery = box.recovery("write_file")
+    assert recovery is not None
+    intent = recovery.intend(call.arguments, ToolContext("c1", "k", Cancel()))
+    opened = open_journal(tmp_path / "s", "s1", lambda: 1)
+    asked = MessageAdded(assistant("", [call]), None, "tool_calls")
+    opened.log.append((TurnStart(), MessageAdded(user("go")), asked, ToolStart("c1", intent=intent)))
+    opened.log.commit()
+    opened.log.close()
+    (work / "f").write_text(holds)
+
+    with ScriptedModel(["recovered"]) as model, durable(model, terms(*box.tools()), tmp_path / "s") as conversation:
+        run(conversation, "sync", resume=True)
+
+    (result,) = model.requests[0].messages[-1].tool_results
+    assert (True, holds) == (result.content.startswith(words), (work / "f").read_text())
+    box.close()
 
 
 def test_open_starts_are_what_recovery_still_needs() -> None:

@@ -18,7 +18,6 @@ from plait.core.messages import ToolResult
 from plait.hands.process_tree import stop_marked
 from plait.hands.spool import Spool
 from plait.kernel.tools import Recovery, ToolContext, as_result
-from plait.tools import kept_commands
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 from .test_shell import is_alive, until
@@ -187,7 +186,7 @@ def test_a_lost_supervisor_is_told_as_unknown(make_box: MakeBox, root: Path) -> 
 
 
 @pytest.mark.parametrize("left", ["nothing", "began", "ended", "safe"])
-def test_after_a_restart_of_the_machine(box: Toolbox, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+def test_after_a_restart_of_the_machine(box: Toolbox, left: str) -> None:
     """Only an end that was on disk is believed after a power loss; anything else is unknown, once and for all."""
     called = Called(box, "echo out")
     if left != "nothing":
@@ -197,7 +196,8 @@ def test_after_a_restart_of_the_machine(box: Toolbox, monkeypatch: pytest.Monkey
         assert until(lambda: "safe" in path.read_text())
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(lines[: {"began": 1, "ended": 2, "safe": 3}[left]]))
-    monkeypatch.setattr(kept_commands, "boot_id", lambda: "another start")
+    assert box.shell.kept is not None
+    box.shell.kept.boot = "another start"
     told = called.settle(box)
     assert "restarted" in told.content
     assert ("ok" if left == "safe" else "unknown") == told.status
@@ -251,14 +251,16 @@ def test_what_an_earlier_process_left_in_the_background_ends_with_the_session(ma
     assert until(lambda: not is_alive(pid))
 
 
-def test_where_starts_of_the_machine_are_not_told_apart(make_box: MakeBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_starts_of_the_machine_are_not_told_apart(make_box: MakeBox) -> None:
     """Without a boot id an end is collected and a command that runs is waited for; one without a record is unknown."""
-    monkeypatch.setattr(kept_commands, "boot_id", lambda: "")
-    box = make_box()
+    box, later = make_box(), make_box()
+    for each in (box, later):
+        assert each.shell.kept is not None
+        each.shell.kept.boot = ""
     ended, never = Called(box, "echo out"), Called(box, "echo out")
     ended.run(box)
-    assert ("out", "ok") == ((told := ended.settle(make_box())).content, told.status)
-    told = never.settle(make_box())
+    assert ("out", "ok") == ((told := ended.settle(later)).content, told.status)
+    told = never.settle(later)
     assert ("unknown", True) == (told.status, "no record" in told.content)
 
 

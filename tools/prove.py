@@ -33,6 +33,8 @@ _MARKED: Final = "(prove or campaign) and not real_model"
 _HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model"
 _FOREVER_S: Final = 24 * 3_600
 _GRACE_S: Final = 10
+_PATIENCE: Final = 3
+"""So many times its share a campaign may take before it is ended: a busy machine takes long to begin one."""
 _ROW: Final = "{:<44}{:>10}{:>14}{:>10}{:>10}  {}"
 
 
@@ -52,17 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is left to run and print the table."""
     options = _options(arguments)
     seconds = options.seconds or (QUICK_S if options.quick else None)
-    ends_s = time.monotonic() + seconds if seconds else None
     kept = KEPT / f"{_code()}-{options.part.replace('/', 'of')}-{options.seed}-{'quick' if options.quick else 'full'}"
     if options.fresh and kept.exists():
         kept.unlink()
     done = {} if not kept.exists() else {name: Outcome(**told) for name, told in json.loads(kept.read_text()).items()}
     names = [name for number, name in enumerate(campaigns()) if _is_mine(name, number, options.part)]
+    ends_s = time.monotonic() + seconds if seconds else None
     print(f"seed {options.seed}, part {options.part}; again: --seed {options.seed} --part {options.part} --fresh")
     print(_ROW.format("campaign", "cases", "seeds", "seconds", "failures", ""))
     outcomes = []
     for number, name in enumerate(names):
-        outcome = done.get(name) or _run(name, options, _share_s(ends_s, len(names) - number))
+        outcome = done.get(name) or _run(name, options, _share_s(ends_s, len(names) - number), ends_s)
         outcomes.append(outcome)
         print(_ROW.format(name, outcome.cases, options.seed, f"{outcome.seconds:.1f}", outcome.failures, outcome.note))
         sys.stdout.flush()
@@ -97,7 +99,14 @@ def _share_s(ends_s: float | None, left: int) -> float | None:
     return None if ends_s is None else (ends_s - time.monotonic()) / left
 
 
-def _run(name: str, options: argparse.Namespace, share_s: float | None) -> Outcome:
+def _limit_s(share_s: float | None, ends_s: float | None) -> float:
+    """When a campaign is ended: well after its share, which it keeps to by itself, and never after the whole time."""
+    if share_s is None or ends_s is None:
+        return _FOREVER_S
+    return min(_PATIENCE * share_s, ends_s - time.monotonic())
+
+
+def _run(name: str, options: argparse.Namespace, share_s: float | None, ends_s: float | None) -> Outcome:
     if share_s is not None and share_s < 1:
         return Outcome(name, 0, 0.0, 0, "not reached")
     report = KEPT / f"report-{os.getpid()}.xml"
@@ -121,7 +130,7 @@ def _run(name: str, options: argparse.Namespace, share_s: float | None) -> Outco
         # A campaign of several tests has to share its time among them.
         environ["PROVE_SECONDS"] = str(max(1.0, share_s / 6))
     began_s = time.monotonic()
-    code, output = _limited([*command, *profile], environ, share_s or _FOREVER_S)
+    code, output = _limited([*command, *profile], environ, _limit_s(share_s, ends_s))
     seconds = time.monotonic() - began_s
     if code is None:
         return Outcome(name, 0, seconds, 0, "cut")

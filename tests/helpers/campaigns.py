@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,7 +28,8 @@ class Campaign:
     cases: int = 0
     is_cut: bool = False
     """The time was over before the cases were."""
-    _began_s: float = field(default_factory=time.monotonic)
+    _began_s: float | None = None
+    """When the first case began: what has to be ready before it may take its time."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Campaign:
@@ -57,8 +58,10 @@ class Campaign:
         yield from self._counted(range(self.seed + self.part, self.seed + count, self.parts))
 
     def _counted(self, items: Sequence[T]) -> Iterator[T]:
+        if self._began_s is None:
+            self._began_s = time.monotonic()
         for item in items:
-            if self.seconds is not None and time.monotonic() - self._began_s > self.seconds:
+            if self.seconds is not None and self.cases and time.monotonic() - self._began_s > self.seconds:
                 self.is_cut = True
                 return
             yield item

@@ -78,12 +78,22 @@ class Launcher:
         self._lock = threading.Lock()
         self._ready: Started | None = None
         self._running: list[Started] = []
+        self._is_closed = False
 
     def prepare(self) -> None:
         """Have a supervisor ready for the next command; starting one takes longer than most commands."""
         with self._lock:
-            if self._ready is None:
+            if self._ready is None and not self._is_closed:
                 self._ready = self._start()
+
+    def prepare_soon(self) -> None:
+        """The same, without waiting for it: the last command's answer is not to be held up."""
+
+        def prepare() -> None:
+            with suppress(Refusal):  # whoever takes one next is told
+                self.prepare()
+
+        threading.Thread(target=prepare, name="plait-supervisor", daemon=True).start()
 
     def take(self) -> Started:
         """Return a supervisor that waits for its order. Raises `Refusal`."""
@@ -97,6 +107,7 @@ class Launcher:
         """Let the one that waits go, and fetch the ends of those that were used."""
         with self._lock:
             running, self._running = self._running, []
+            self._is_closed = True
             if self._ready is not None:
                 self._ready.let_go()
                 running.append(self._ready)

@@ -9,12 +9,10 @@ import os
 import sys
 import threading
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from plait.core.cancel import Cancel
-from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.process import attach, run_supervised
@@ -120,8 +118,7 @@ class KeptCommands:
         finally:
             with self._lock:
                 self._told.add(intent.entry)
-            with suppress(Refusal):
-                self.launcher.prepare()  # the next command will not have to wait for it
+            self.launcher.prepare_soon()
 
     def settle(self, intent: KeptIntent, options: RunOptions, cancel: Cancel) -> Finished | ToolResult:
         """Return what came of a command that an earlier process started, waiting for its end if it still runs.

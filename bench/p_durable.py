@@ -56,7 +56,7 @@ class Context:
         made = Tool("noop", "Does nothing.", tool, mutates=mutates, idempotent=not mutates)
         table = ToolTable([made], compile=compile_schema)
         setup = Setup("You are an agent.", table.schemas)
-        terms = Terms(table, setup, Policy(limits=_LIMITS), rules_of(_LIMITS, Rules()))
+        terms = Terms(table, setup, Policy(limits=_LIMITS), rules_of(_LIMITS, Rules(), seed=0))
         logs: dict[str, Any] = {}
         if durable:
             log = self.journals.pop()

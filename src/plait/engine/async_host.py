@@ -156,15 +156,15 @@ class AsyncHost(BaseHost):
         return await self._from_thread(thread, cancel, None)
 
     async def _invoke_async(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
-        finishing, context = self._policy.finishing, self._context(call, cancel)
+        finishing, start = self._policy.finishing, self._start_of(call)
         deadline = asyncio.timeout(tool.timeout_s) if tool.timeout_s else None
         before = _cancellations()
         try:
             if deadline is None:
-                value = await tool.fn(**keywords(tool, call, context))
+                value = await tool.fn(**keywords(tool, call, finishing, cancel, start))
             else:
                 async with deadline:
-                    value = await tool.fn(**keywords(tool, call, context))
+                    value = await tool.fn(**keywords(tool, call, finishing, cancel, start))
         except asyncio.CancelledError as error:
             if _cancellations() > before:
                 raise
@@ -177,8 +177,10 @@ class AsyncHost(BaseHost):
         return result_of(call, value, finishing)
 
     async def _invoke_in_thread(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
-        finishing, context = self._policy.finishing, self._context(call, cancel)
-        thread: asyncio.Future[object] = self._threads.arun(lambda: tool.fn(**keywords(tool, call, context)))
+        finishing, start = self._policy.finishing, self._start_of(call)
+        thread: asyncio.Future[object] = self._threads.arun(
+            lambda: tool.fn(**keywords(tool, call, finishing, cancel, start))
+        )
         try:
             value = await self._from_thread(thread, cancel, tool.timeout_s)
             if inspect.isawaitable(value):

@@ -26,7 +26,7 @@ from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Allow, Ask, Boundary, Deny, Outcome, Plan, Stop, Think
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
-from plait.kernel.tools import Tool, ToolContext, ToolTable
+from plait.kernel.tools import Tool, ToolTable
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""
@@ -102,8 +102,11 @@ class BaseHost:
 
     def asks(self, call: ToolCall) -> bool:
         """The approver is asked about a gated call, and about every call of a plan but one that only answers."""
-        policy, tool = self._policy, self._tool(call)
-        return policy.approver is not None and (tool.gated or (policy.plan_mode and not tool.ends_turn))
+        policy = self._policy
+        if policy.approver is None:
+            return False
+        tool = self._tool(call)
+        return tool.gated or (policy.plan_mode and not tool.ends_turn)
 
     def partial(self) -> Message | None:
         """Return what the model had said so far, once."""
@@ -195,10 +198,6 @@ class BaseHost:
         assert self._state.round is not None
         self._planned = (self._state.round.of, said)
         return Allow(call) if said else Deny(PLAN_DENIED)
-
-    def _context(self, call: ToolCall, cancel: Cancel) -> ToolContext:
-        """Return what the call's tool may know of it."""
-        return self._policy.finishing.context(call, cancel, self._start_of(call))
 
     def _start_of(self, call: ToolCall) -> ToolStart | None:
         round_ = self._state.round

@@ -179,7 +179,7 @@ class CacheLedger:
                         self.proved_ms = at_ms
             elif isinstance(fact, RoundClosed):
                 self._length += 1
-            elif type(fact) in _TAKE:
+            elif type(fact) in TOLD:
                 if last is not None:
                     self._answered(*last)
                     last = None
@@ -310,3 +310,5 @@ _TAKE: Final[Mapping[type, Callable[[CacheLedger, Any, int], CacheRequest | None
     RetryScheduled: CacheLedger._unanswered,
     TurnEnd: CacheLedger._unanswered,
 }
+TOLD: Final = frozenset(_TAKE)
+"""Types of the facts that say something of requests; to others a ledger does not listen."""

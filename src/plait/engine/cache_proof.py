@@ -109,20 +109,26 @@ def judge(proof: CacheProof, rules: ProofRules, usage: Usage, now_ms: int) -> Ju
         now_ms: when the answer came.
     """
     judged = _judge(proof, rules, usage, now_ms)
-    is_quiet = rules.strictness == "lenient" and judged.verdict != UNMEASURABLE
-    return replace(judged, verdict=None) if is_quiet else judged
+    is_told = judged.verdict is None or judged.verdict is UNMEASURABLE or rules.strictness != "lenient"
+    return judged if is_told else Judged(judged.proof, None, judged.objection)
 
 
 def _judge(proof: CacheProof, rules: ProofRules, usage: Usage, now_ms: int) -> Judged:
-    after = replace(proof, answers=proof.answers + 1, answered_ms=now_ms)
-    if rules.strictness == "off":
+    is_off = rules.strictness == "off"
+    is_proved = not is_off and rules.can_measure and bool(usage.cache_read or usage.cache_write)
+    after = CacheProof(
+        proof.answers + 1,
+        "ok" if is_proved else proof.status,
+        now_ms if is_proved else proof.proved_ms,
+        now_ms,
+        proof.told_unmeasurable,
+    )
+    if is_off:
         return Judged(after)
     is_told = usage.cache_read is not None or usage.cache_write is not None
     is_blind = rules.strictness == "lenient" and not is_told and proof.status in (None, "unmeasurable")
     if not rules.can_measure or is_blind:
         return _unmeasurable(after)
-    if usage.cache_read or usage.cache_write:
-        after = replace(after, status="ok", proved_ms=now_ms)
     if proof.answers == 0:
         return _first(after, rules, usage, is_told)
     return _later(proof, after, rules, usage)

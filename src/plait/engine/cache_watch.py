@@ -13,7 +13,7 @@ from plait.core.errors import CacheProofError
 from plait.core.events import Committed, Event, Notice
 from plait.core.exchange import Reply
 from plait.core.facts import Fact
-from plait.engine.cache_ledger import MISSES, CacheLedger, CacheRequest, Departure, Note
+from plait.engine.cache_ledger import MISSES, TOLD, CacheLedger, CacheRequest, Departure, Note
 from plait.engine.cache_proof import CacheProof, CacheTerms, Judged, ProofRules, Verdict, judge, rules_of
 from plait.kernel.ports import Model
 from plait.models.trail import Footprint, Place, Trail
@@ -97,7 +97,7 @@ class CacheWatch:
 
     def take(self, event: Event) -> None:
         """Take a fact that is safe; tell what the cache did where the fact is an answer."""
-        if not isinstance(event, Committed):
+        if not isinstance(event, Committed) or type(event.entry.fact) not in TOLD:
             return
         request = self._ledger.take(event.entry.fact, event.entry.at_ms)
         if request is not None and request.purpose == "step":
@@ -125,6 +125,8 @@ class CacheWatch:
         return Departure(place.part, None, "model_changed" if place.part == "model" else "terms_changed")
 
     def _tell(self, verdict: Verdict | None, request: CacheRequest) -> None:
+        if verdict is None and request.blame not in MISSES:
+            return
         departure = request.departure
         told: dict[str, Any] = {
             "blame": request.blame if request.blame in MISSES else None,
@@ -134,7 +136,7 @@ class CacheWatch:
         if verdict is not None:
             more = told if verdict.type in _BLAMED else {}
             self._publish(Notice(verdict.type, {**verdict.data, **more}))
-        elif request.blame in MISSES:
+        else:
             usage = request.usage
             numbers = {"cached": usage.cache_read_tokens, "expected": request.expected, "prompt": usage.input_tokens}
             self._publish(Notice("cache_miss", {**numbers, **told}))

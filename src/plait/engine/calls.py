@@ -47,12 +47,14 @@ class Finishing:
         return ToolContext(call.id, key, cancel, self.session_id, None if start is None else start.intent)
 
 
-def keywords(tool: Tool, call: ToolCall, context: ToolContext) -> dict[str, object]:
-    """Return what the tool's function is called with."""
+def keywords(
+    tool: Tool, call: ToolCall, finishing: Finishing, cancel: Cancel, start: ToolStart | None = None
+) -> dict[str, object]:
+    """Return what the tool's function is called with; one that wants to know of its call is told of it."""
     arguments = tool.keywords(call.arguments)
     name = tool.context_parameter
     if name is not None:
-        arguments[name] = context
+        arguments[name] = finishing.context(call, cancel, start)
     return arguments
 
 

@@ -185,7 +185,7 @@ class ToolRegistry:
             return problem
         whole = Finishing(result_tokens_max=0)
         try:
-            value = tool.fn(**keywords(tool, call, whole.context(call, Cancel(), None)))
+            value = tool.fn(**keywords(tool, call, whole, Cancel()))
             return result_of(call, finished(value) if inspect.isawaitable(value) else value, whole)
         except Exception as error:  # boundary: a tool's failure is its result
             return failure_of(call, error, whole)

@@ -213,7 +213,7 @@ class SyncHost(BaseHost):
         finishing = self._policy.finishing
         timer = _timer(tool.timeout_s, cancel)
         try:
-            value = tool.fn(**keywords(tool, call, self._context(call, cancel)))
+            value = tool.fn(**keywords(tool, call, finishing, cancel, self._start_of(call)))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
         except _FAILURES as error:  # boundary: a tool's failure is its result

@@ -142,6 +142,8 @@ def reply_of(state: State) -> str:
 
 def answer_by_call(state: State, tools: ToolTable) -> str | None:
     """Return the arguments of the call that answered this turn, None where no tool that ends it has succeeded."""
+    if not tools.can_end_turn:
+        return None
     history = state.history
     if not state.in_turn or state.round is not None or len(history) - state.turn_began < 2:
         return None

@@ -40,9 +40,12 @@ def finish_round(state: State, round_: Round, tools: ToolTable) -> Generator[Eff
 def _run_batch(
     state: State, round_: Round, tools: ToolTable, batch: tuple[ToolCall, ...]
 ) -> Generator[Effect, Any, None]:
-    here = {call.id for call in batch}
-    lost = tuple(call for call in round_.lost if call.id in here)
-    facts: list[Fact] = [ToolEnd(_denied(decided)) for decided in round_.refused if decided.call_id in here]
+    lost: tuple[ToolCall, ...] = ()
+    facts: list[Fact] = []
+    if round_.started:
+        here = {call.id for call in batch}
+        lost = tuple(call for call in round_.lost if call.id in here)
+        facts += [ToolEnd(_denied(decided)) for decided in round_.refused if decided.call_id in here]
     for call in batch:
         if call.id not in round_.started and call.id not in round_.ended and call.id not in round_.asked:
             facts.append((yield from _judge(round_, tools, call)))

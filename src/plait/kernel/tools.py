@@ -149,7 +149,9 @@ class Tool:
 
     def keywords(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments under the function's own names."""
-        names = self.param_map or {}
+        names = self.param_map
+        if not names:
+            return dict(arguments)
         return {names.get(name, name): value for name, value in arguments.items()}
 
 
@@ -220,6 +222,8 @@ class ToolTable:
         self._compile = compile
         self._allowed = None if allowed is None else frozenset(allowed)
         self._schemas: tuple[ToolSchema, ...] | None = None
+        self.can_end_turn = False
+        """Some tool's call is the answer."""
         for tool in tools:
             self.add(tool)
 
@@ -232,6 +236,7 @@ class ToolTable:
             # A schema of plait's own making is valid; somebody else's is tried before the model ever sees it.
             self._checked(tool)
         self._tools[tool.name] = tool
+        self.can_end_turn |= tool.ends_turn
         self._schemas = None
 
     def get(self, name: str) -> Tool | None:

@@ -74,7 +74,8 @@ class Backend:
         self._headers: dict[str, Mapping[str, str]] = {}
         self._transport = transport
         self._async_transport = async_transport
-        self._prices: PriceTable | None = None
+        self._prices: dict[str, Price | None] = {}
+        """Of the models that were asked for."""
         self._lock = threading.Lock()
 
     @property
@@ -164,16 +165,10 @@ class Backend:
         return with_cost(usage, price or self.price_of(model))
 
     def price_of(self, model: str) -> Price | None:
-        """Return what a model costs here by the table, None where that is not known."""
-        name = self.endpoint.profile.name
-        if not name:
-            return None
-        with self._lock:
-            if self._prices is None:
-                from plait.models.prices import known_prices
-
-                self._prices = self.options.prices or known_prices(name)
-            return self._prices.price_of(name, model)
+        """Return what a model costs here by the table, None where that is not known; the table is read once a model."""
+        if model not in self._prices:
+            self._prices[model] = self._look_up_price(model)
+        return self._prices[model]
 
     def close(self) -> None:
         """Close the idle connections of threads; loops close theirs when they end."""
@@ -189,6 +184,14 @@ class Backend:
             transport = self._async_transport
         if transport is not None:
             await transport.aclose()
+
+    def _look_up_price(self, model: str) -> Price | None:
+        name = self.endpoint.profile.name
+        if not name:
+            return None
+        from plait.models.prices import known_prices
+
+        return (self.options.prices or known_prices(name)).price_of(name, model)
 
     def _key_advice(self, key: str) -> str:
         if key:

@@ -72,8 +72,8 @@ class CredentialPool:
         where all were put out, the first, and each has another chance.
         """
         with self._lock:
-            if not self._keys:
-                return None
+            if not self._rests:
+                return self._keys[self._at] if self._keys else None
             if all(self._rest_of(key) is _OUT for key in self._keys):
                 self._rests.clear()
                 self._at = 0

@@ -103,7 +103,7 @@ class Trail:
         if sent is None:
             return self.before
         kept = min(sent.upto, len(self._prefix))
-        return Footprint(self.sections, tuple(self._prefix.digest(count) for count in range(kept + 1)))
+        return Footprint(self.sections, self._prefix.digests(kept))
 
     def _place(self) -> Place | None:
         if self._answered is not None:

@@ -93,9 +93,9 @@ class Prefix:
         """The request up to where its messages begin."""
         return self._head
 
-    def digest(self, count: int) -> bytes:
-        """Return the digest of the head and the first `count` messages."""
-        return self._digests[count]
+    def digests(self, count: int) -> tuple[bytes, ...]:
+        """Return the digests of the head, and of what it makes with each of the first `count` messages."""
+        return tuple(self._digests[: count + 1])
 
     def extend(self, view: View) -> int | None:
         """Take the messages of a view; return the index of the first that differs from what was held, else None.

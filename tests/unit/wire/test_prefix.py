@@ -86,7 +86,7 @@ def test_digests_prove_the_extension() -> None:
     sent = prefix.request(TAIL)
     prefix.extend(view([user("a"), assistant("b"), user("c")]))
     assert prefix.extends(sent)
-    assert None is prefix.first_difference([prefix.digest(count) for count in range(3)])
+    assert None is prefix.first_difference(prefix.digests(2))
     prefix.extend(view([user("a"), assistant("B"), user("c")], epoch=1))
     assert not prefix.extends(sent)
 
@@ -96,8 +96,8 @@ def test_difference_from_an_earlier_run_is_found_by_digests() -> None:
     old, new = prefix_of("s"), prefix_of("s")
     old.extend(view([user("a"), user("b")]))
     new.extend(view([user("a"), user("B")]))
-    assert 2 == new.first_difference([old.digest(count) for count in range(3)])
-    assert 0 == prefix_of("other").first_difference([old.digest(0)])
+    assert 2 == new.first_difference(old.digests(2))
+    assert 0 == prefix_of("other").first_difference(old.digests(0))
 
 
 def test_aside_extends_what_was_sent_and_leaves_no_trace() -> None:

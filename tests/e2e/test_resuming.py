@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -233,6 +234,21 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     assert [] == [word for word in (str(home), "Permission denied", "--no-durable") if word not in ran.stderr]
     assert "Traceback" not in ran.stderr
     assert (0, "One.\n") == (without.returncode, without.stdout)
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """A journal that can grow no more ends the run with a sentence; with room again the turn goes on."""
+    with ScriptServer(["x" * 200_000, "Done."]) as server:
+        full = plait(*run(server, "--session", "s"), cwd=tmp_path, preexec_fn=_files_stay_small)
+        ran = plait("resume", "s", "--yes", cwd=tmp_path)
+
+    assert (1, "") == (full.code, full.out)
+    assert [] == [word for word in ("File too large", "make room", "plait resume s") if word not in full.err]
+    assert (0, "Done.\n") == (ran.code, ran.out)
+
+
+def _files_stay_small() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
 def is_unfinished(name: str) -> bool:

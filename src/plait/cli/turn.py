@@ -142,7 +142,9 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
             asked, session["model"], session, task, output_type=output_type, images=work.images, cancel=work.cancel
         )
     except JournalError as error:
-        if session.kept_in is None and not isinstance(error, SessionBusy):
+        if session.kept_in is not None:
+            error.hint = f"{error.hint}; then: {_again(session)}"
+        elif not isinstance(error, SessionBusy):
             error.hint = f"{error.hint}; --no-durable does without a journal"
         raise
     return Outcome(

@@ -82,6 +82,8 @@ class RoundClosed:
 
 SKIPPED: Final = frozenset({"compaction_skipped", "overflow_skipped"})
 """Why there is a `Reset` that replaces nothing."""
+CLEAR: Final = "clear"
+"""Why a `Reset` empties a history whose usage is counted anew from there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,13 @@ from plait.engine.portal import Portal
 from plait.engine.recovery import resolver
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
+from plait.kernel.compact import compact_now
 from plait.kernel.drivers import adrive, drive
 from plait.kernel.effects import End
 from plait.kernel.log import AsyncFactLog, FactLog, MemoryLog
 from plait.kernel.loop import Loop, turn
 from plait.kernel.ports import AsyncChannel, Channel, Model, Setup
+from plait.kernel.rounds import unanswered
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
@@ -114,9 +116,7 @@ class Conversation:
         Cancel: `cancel` from any thread, or Ctrl-C in the main thread, ends it as interrupted.
         """
         with self._held():
-            if self._channel is None:
-                self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
-                self.cache.opened(self._channel)
+            self._open_line()
             if self.state.in_turn and not resume and not self.state.lacks_question:
                 end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
                 if end.reason == "interrupted":
@@ -142,6 +142,15 @@ class Conversation:
             loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
             return await self._adrive(loop, cancel)
 
+    def compact(self, keep_last_turns: int, *, cancel: Cancel | None = None) -> End:
+        """Between turns, ask the model for a summary of all but the last turns, and put it in their place.
+
+        Durability: what the end says is in the log, on return. Cancel: as a turn; nothing is replaced then.
+        """
+        with self._held():
+            self._open_line()
+            return self._drive(compact_now(self.state, keep_last_turns), cancel)
+
     def rewrite(self, start: int, end: int, messages: tuple[Message, ...], why: str) -> None:
         """Put other messages in the place of history from `start` to `end`, between turns.
 
@@ -151,6 +160,19 @@ class Conversation:
             fact = Reset(start, end, messages, why)
             self.state.apply(fact)
             self._log.append((fact,))
+
+    def forgo(self, why: str) -> None:
+        """Give every call that still waits for an answer from outside `why` as its result, between turns.
+
+        Durability: as `rewrite`.
+        """
+        with self._held():
+            if self.state.round is None:
+                return
+            facts = tuple(unanswered(self.state.round, why))
+            for fact in facts:
+                self.state.apply(fact)
+            self._log.append(facts)
 
     def note(self, *facts: Observation) -> None:
         """Record what is for people and reports, between turns; durable with the next barrier."""
@@ -194,6 +216,11 @@ class Conversation:
             channel, self._achannel = self._achannel, None
             self.cache.closing(channel)
             await channel.aclose()
+
+    def _open_line(self) -> None:
+        if self._channel is None:
+            self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
+            self.cache.opened(self._channel)
 
     def _drive(self, loop: Loop, cancel: Cancel | None) -> End:
         assert self._channel is not None

@@ -122,7 +122,9 @@ class Reducer:
         if fact.usage is not None:
             found.append(self._spend(fact.usage, at_ms, "compaction"))
         if fact.is_skipped:
-            return [*found, named.CompactionSkipped("the summary is not shorter than what it stands for")]
+            return [*found, named.CompactionSkipped("no summary came of it that is shorter than what it stands for")]
+        if fact.why == facts.CLEAR:
+            self.usage = Usage.ZERO
         if fact.why == "compaction":
             return [*found, named.Compaction(_summary_of(fact.messages), fact.end - fact.start)]
         return [*found, named.ResetMessages(fact.why, fact.start, fact.end, len(fact.messages))]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from plait.core.exchange import View
 from plait.core.facts import (
+    CLEAR,
     Asked,
     Decided,
     Fact,
@@ -141,7 +142,7 @@ class State:
 
     @property
     def usage(self) -> Usage:
-        """What the conversation has used so far."""
+        """What the conversation has used so far, since it was cleared last."""
         return self.usage_before + self.turn_usage
 
     @property
@@ -249,6 +250,8 @@ class State:
         self.retry = None
         if fact.why == "compaction":
             self.shrinks += 1
+        elif fact.why == CLEAR:
+            self.usage_before, self.turn_usage = Usage.ZERO, Usage.ZERO
 
     def _retry(self, fact: RetryScheduled) -> None:
         self.attempts = fact.attempt

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, Refusal, SessionBusy
-from plait.core.exchange import Reply
 from plait.core.facts import Entry, Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
-from plait.kernel.effects import Interrupted, Think
-from plait.kernel.ports import AsyncChannel, Channel, Emit, Setup
 from plait.kernel.state import fold
 from plait.kernel.tools import ToolTable
+from plait.session.closing import close_turn
 from plait.session.session import Live, Session, follow
 from plait.store.opening import load_journal
 from plait.store.turns import TurnMark, mark_of, turn_marks
@@ -106,7 +103,7 @@ def rewind(session: Session, to: int, *, is_dry: bool = False, is_moved: bool = 
         raise SessionBusy(f"the session {session['session_id']!r} is in the middle of a turn", hint="wait for it")
     try:
         if not is_dry:
-            _close_turn(live)
+            close_turn(live)
         entries = _entries(session)
         mark = mark_of(turn_marks(entries), to)
         since = _Since(entries, mark, live.conversation.terms.tools)
@@ -200,18 +197,6 @@ def _back(undo: Undo, change: Change, root: str | None, *, is_dry: bool) -> File
         return FileBack(change.path, refused.message)
 
 
-def _close_turn(live: Live) -> None:
-    """Bring an unfinished turn to its end: what still runs is stopped, what nobody saw the end of is looked into."""
-    conversation = live.conversation
-    if not conversation.state.in_turn:
-        return
-    live.standing.log.begin()
-    cancel = Cancel()
-    cancel.cancel("interrupted")
-    conversation.change(_Nobody(conversation.model.name), conversation.terms)
-    conversation.turn(cancel=cancel, resume=True)
-
-
 def _go_back(session: Session, entries: Sequence[Entry], mark: TurnMark, changes: Sequence[Change]) -> None:
     conversation = session._live.conversation
     told = [
@@ -236,30 +221,3 @@ def _entries(session: Session) -> list[Entry]:
             hint="sessions that are kept can be rewound, from their first turn on",
         )
     return load_journal(journal.path).entries
-
-
-class _Nobody:
-    """A model that is never asked: the turn is over before."""
-
-    context_window = None
-    supports_images = False
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def open(self, setup: Setup) -> Channel:
-        """Open a line that nobody answers."""
-        return _Silence()
-
-    def aopen(self, setup: Setup) -> AsyncChannel:
-        """Refuse: a rewind has no event loop."""
-        raise AssertionError("a rewind is sync")
-
-
-class _Silence:
-    def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
-        """Stop: the turn is to end."""
-        raise Interrupted(cancel.reason or "interrupted")
-
-    def close(self) -> None:
-        """Nothing is held."""

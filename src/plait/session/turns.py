@@ -133,7 +133,7 @@ def run_turn(
     if tool_executor is not None:
         raise ConfigError("tool_executor is not available yet", hint="leave tool_executor out")
     header, label = sender_header(sender), sender_label(sender)
-    with _held(session) as live, turn_signal(cancel, timeout) as signal:
+    with held(session) as live, turn_signal(cancel, timeout) as signal:
         began_s = time.monotonic()
         pictures, asked = tuple(map(image_of, images)), _model(live, client, model, session)
         check_images(asked, pictures)
@@ -150,16 +150,21 @@ def run_turn(
             inputs = () if task is None else (_question(live, _worded(live, str(text)), pictures),)
             live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
-        _keep_pin(live)
+        keep_pin(live)
         return _result(session, live, end, began_s)
 
 
 @contextmanager
-def _held(session: Session) -> Iterator[Live]:
+def held(session: Session) -> Iterator[Live]:
+    """Keep every other turn of a session away.
+
+    Raises:
+        SessionBusy: one is running. ConfigError: it is no open session.
+    """
     live = getattr(session, "_live", None)
     if not isinstance(live, Live):
         raise ConfigError(
-            "run_turn needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
+            "this needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
         )
     if not live.running.acquire(blocking=False):
         raise SessionBusy(
@@ -171,6 +176,13 @@ def _held(session: Session) -> Iterator[Live]:
     finally:
         live.mirror.note = {}
         live.running.release()
+
+
+def ready(session: Session, live: Live, client: object, model: str) -> None:
+    """Bring a session to where its model can be asked something: its journal begun, its edits recorded."""
+    _prepare(session, live, _model(live, client, model, session), None)
+    _begin(session, live)
+    _take_edits(session, live)
 
 
 def _model(live: Live, client: object, name: str, session: Session) -> Model:
@@ -213,7 +225,7 @@ def _pinning(session: weakref.ref[Session], live: Live) -> Callable[[str], None]
     return pinned
 
 
-def _keep_pin(live: Live) -> None:
+def keep_pin(live: Live) -> None:
     """Record which provider a router's requests stay with, so that a resumed session stays with it too."""
     if live.pinned is not None:
         live.conversation.note(Observation(PINNED, {"provider": live.pinned}))
@@ -352,17 +364,9 @@ class _Between:
 
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:
-    follow(session)
-    if (capture := live.standing.capture) is not None:
-        capture.commit()
-        capture.snapshot(session)
-    live.conversation.observers.raise_fault()
-    model = live.conversation.model
+    catch_up(session, live)
     end, value = settle(end, live.conversation.state, live.conversation.terms.policy.wanted)
-    error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", session["endpoint"])))
-    if error is not None and status_of(end.reason) == "error":
-        adapter = adapter_of(None if live.model is None else live.model[0])
-        live.hub.emit(_error_event(error, time.monotonic() - began_s, adapter))
+    error = error_told(session, live, end, began_s)
     return SessionResult(
         session["session_id"],
         end.reply if end.reason == "completed" else None,
@@ -374,6 +378,25 @@ def _result(session: Session, live: Live, end: End, began_s: float) -> SessionRe
         live.conversation.state.turn_usage,
         value,
     )
+
+
+def catch_up(session: Session, live: Live) -> None:
+    """Bring everything that follows the conversation up to it; raise what a handler raised meanwhile."""
+    follow(session)
+    if (capture := live.standing.capture) is not None:
+        capture.commit()
+        capture.snapshot(session)
+    live.conversation.observers.raise_fault()
+
+
+def error_told(session: Session, live: Live, end: End, began_s: float) -> PlaitError | None:
+    """Return the error of an end that has one, after the handlers have heard of it."""
+    model = live.conversation.model
+    error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", session["endpoint"])))
+    if error is not None and status_of(end.reason) == "error":
+        adapter = adapter_of(None if live.model is None else live.model[0])
+        live.hub.emit(_error_event(error, time.monotonic() - began_s, adapter))
+    return error
 
 
 def _error_event(error: PlaitError, elapsed_s: float, adapter: str) -> Error:

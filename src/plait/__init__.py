@@ -94,7 +94,15 @@ if TYPE_CHECKING:
     from plait.session.opening import init_session
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
+    from plait.session.replaying import Replay, replay_session
+    from plait.session.resetting import (
+        DEFAULT_COMPACTION_KEEP_LAST_TURNS,
+        Compacted,
+        clear_session,
+        compact_session,
+    )
     from plait.session.result import SessionResult
+    from plait.session.rewinding import Rewound, rewind
     from plait.session.sender import SENDER_KINDS, sender_header
     from plait.session.session import Session
     from plait.session.session_journal import (
@@ -140,11 +148,13 @@ _HOMES: "Mapping[str, str]" = {
     "CancelToken": "plait.session.cancelling",
     "ChatModel": "plait.models.chat_model",
     "CliApprover": "plait.engine.kernel_face",
+    "Compacted": "plait.session.resetting",
     "Config": "plait.engine.kernel_config",
     "ConfigError": "plait.core.errors",
     "ContextManager": "plait.engine.context_manager",
     "ContextWindowExceededError": "plait.core.errors",
     "ControlError": "plait.core.errors",
+    "DEFAULT_COMPACTION_KEEP_LAST_TURNS": "plait.session.resetting",
     "DEFAULT_ENDPOINT": "plait.models.endpoint",
     "DEFAULT_MAX_TOKENS": "plait.session.options",
     "Deny": "plait.kernel.effects",
@@ -200,8 +210,10 @@ _HOMES: "Mapping[str, str]" = {
     "Reasoning": "plait.core.messages",
     "Recovery": "plait.kernel.tools",
     "Refusal": "plait.core.errors",
+    "Replay": "plait.session.replaying",
     "RequestTooLarge": "plait.core.errors",
     "Retry": "plait.kernel.rules",
+    "Rewound": "plait.session.rewinding",
     "Rules": "plait.kernel.rules",
     "RunResult": "plait.engine.result",
     "SENDER_KINDS": "plait.session.sender",
@@ -232,6 +244,8 @@ _HOMES: "Mapping[str, str]" = {
     "chat_model": "plait.models.chat_model",
     "check_and_display_pricing": "plait.cli.pricing",
     "check_price": "plait.session.pricing",
+    "clear_session": "plait.session.resetting",
+    "compact_session": "plait.session.resetting",
     "console": "plait.cli.console",
     "create_client": "plait.session.clients",
     "decide": "plait.engine.approval",
@@ -249,6 +263,8 @@ _HOMES: "Mapping[str, str]" = {
     "redact_secrets": "plait.core.redact",
     "register_tools_in_library": "plait.session.defaults",
     "replay_journal": "plait.session.session_journal",
+    "replay_session": "plait.session.replaying",
+    "rewind": "plait.session.rewinding",
     "run": "plait.session.tasks",
     "run_agent": "plait.session.tasks",
     "run_task": "plait.session.tasks",
@@ -282,11 +298,13 @@ __all__ = [
     "CancelToken",
     "ChatModel",
     "CliApprover",
+    "Compacted",
     "Config",
     "ConfigError",
     "ContextManager",
     "ContextWindowExceededError",
     "ControlError",
+    "DEFAULT_COMPACTION_KEEP_LAST_TURNS",
     "DEFAULT_ENDPOINT",
     "DEFAULT_MAX_TOKENS",
     "Deny",
@@ -342,8 +360,10 @@ __all__ = [
     "Reasoning",
     "Recovery",
     "Refusal",
+    "Replay",
     "RequestTooLarge",
     "Retry",
+    "Rewound",
     "Rules",
     "RunResult",
     "SENDER_KINDS",
@@ -374,6 +394,8 @@ __all__ = [
     "chat_model",
     "check_and_display_pricing",
     "check_price",
+    "clear_session",
+    "compact_session",
     "console",
     "create_client",
     "decide",
@@ -391,6 +413,8 @@ __all__ = [
     "redact_secrets",
     "register_tools_in_library",
     "replay_journal",
+    "replay_session",
+    "rewind",
     "run",
     "run_agent",
     "run_task",

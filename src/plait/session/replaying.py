@@ -5,6 +5,7 @@ Floor: 5. Owns: which setup and which model a replay asks about; never: a connec
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,10 +23,12 @@ from plait.models.line import Line
 from plait.session import prompt
 from plait.session.clients import Wishes, create_client, model_for
 from plait.session.heads import START, heads, setup_of, told_of
+from plait.session.keeping import kept_at
 from plait.session.opening import init_session
 from plait.session.session import Live
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
+from plait.store.sessions import Sessions
 
 _PATIENT: Final = Retry(attempts_max=1_000_000, stated_wait_max_s=float("inf"))
 """How often and how long to try was the caller's: the log says when it gave up."""
@@ -59,18 +62,19 @@ class Replay:
         return self.told.difference is None and not self.sections
 
 
-def replay_session(place: SessionFolder, schema: Mapping[str, Any]) -> Replay:
+def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapping[str, Any]) -> Replay:
     """Run a session again from its journal, which may be open elsewhere; nothing is sent, run or written.
 
     Limits that end a turn were its caller's: where one did, the turn ends again.
 
     Args:
-        place: where it is kept.
+        session: its name, the beginning of one, or its folder.
         schema: the agent spec that it goes on with.
 
     Raises:
-        ConfigError: the spec cannot be used. JournalError: the journal cannot be read.
+        ConfigError: the spec cannot be used, or there is no such session. JournalError: the journal cannot be read.
     """
+    place = session if isinstance(session, SessionFolder) else _place(os.fspath(session))
     facts = load_journal(place.journal).facts
     told = heads(facts)
     setups = [(seq, setup_of(each)) for seq, each in told]
@@ -80,22 +84,26 @@ def replay_session(place: SessionFolder, schema: Mapping[str, Any]) -> Replay:
         create_client(schema) as client,
         init_session(
             schema, resumed_from=str(place.path), durable=False, system_prompt_supplement=supplement, bare=bare
-        ) as session,
+        ) as opened,
     ):
-        live: Live = session._live
-        model = model_for(client, session["model"], Wishes(session["structured"], live.settings.streams))
+        live: Live = opened._live
+        model = model_for(client, opened["model"], Wishes(opened["structured"], live.settings.streams))
         lines = _Lines(model, setups)
         tools = live.conversation.terms.tools
         table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), start)
         rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
         found = rerun(facts, table, rules, lines.fingerprint)
-        system = prompt.compose(supplement, tools.schemas, bare=bare, structured=session["structured"])
+        system = prompt.compose(supplement, tools.schemas, bare=bare, structured=opened["structured"])
         now = told_of(Setup(system, tools.schemas))
     sections = _sections(told[-1][1], now) if told else ()
     if found.difference is None or found.difference.ask is None:
         return Replay(found, sections)
     before, body = lines.last
     return Replay(found, sections, body, common_length(before, body))
+
+
+def _place(text: str) -> SessionFolder:
+    return kept_at(text) or Sessions.of(os.environ).find(text)
 
 
 def common_length(one: Sequence[object], other: Sequence[object]) -> int:

@@ -87,11 +87,15 @@ class Launcher:
                 self._ready = self._start()
 
     def prepare_soon(self) -> None:
-        """The same, without waiting for it: the last command's answer is not to be held up."""
+        """The same, without waiting for it, and fetch the ends of used ones: the last answer is not to be held up."""
 
         def prepare() -> None:
             with suppress(Refusal):  # whoever takes one next is told
                 self.prepare()
+            with self._lock:
+                used = list(self._running)
+            for started in used:
+                started.fetch(_FETCH_S)
 
         threading.Thread(target=prepare, name="plait-supervisor", daemon=True).start()
 

@@ -422,6 +422,17 @@ time.sleep(60)
     wait_for(lambda: not is_alive(pid))
 
 
+def test_no_supervisor_is_left_unfetched(place: Place) -> None:
+    """What has ended is fetched soon after, and not only when the next command comes."""
+    place.run("true")
+    place.launcher.prepare_soon()
+    (used,) = place.launcher._running
+    wait_for(lambda: used._process.returncode is not None)
+    place.launcher.close()
+    place.launcher.prepare_soon()
+    assert place.launcher._ready is None
+
+
 def test_a_full_disk_costs_output_and_not_the_end(small_disk: Path, tmp_path: Path) -> None:
     """What no longer fits in the spool is dropped; the command goes on, and its exit code is known."""
     made = Place(small_disk)

@@ -223,12 +223,12 @@ class Message:
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls an assistant asked for, in order."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The results a tool message holds, in call order."""
-        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
     @property
     def images(self) -> tuple[Image, ...]:

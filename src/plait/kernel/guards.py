@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from plait.core.messages import Message, ToolCall, ToolResult
@@ -59,28 +60,21 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
     Looks back only as far as the repetition goes, so that a long turn costs no more than a short one.
     """
     source = _rounds_back(history, begin)
-    seen: list[int | None] = []
-
-    def back(count: int) -> int | None:
-        while len(seen) <= count:
-            seen.append(next(source, None))
-        return seen[count]
-
+    seen = list(islice(source, _PERIODS[-1] + 1))
+    asked = [_asked(history[index - 1]) for index in seen]
     longest = 0
     for period in _PERIODS:
         same = 0
-        while (earlier := back(same + period)) is not None and _is_same(history, earlier, back(same)):
+        while same + period < len(seen) and asked[same] == asked[same + period]:
+            # Most rounds differ in what they asked.
+            if _told(history[seen[same]]) != _told(history[seen[same + period]]):
+                break
             same += 1
+            if same + period == len(seen) and (earlier := next(source, None)) is not None:
+                seen.append(earlier)
+                asked.append(_asked(history[earlier - 1]))
         longest = max(longest, same // period + 1 if same else 0)
     return longest
-
-
-def _is_same(history: Sequence[Message], one: int, other: int | None) -> bool:
-    """Say whether two rounds asked the same and got the same, ids left out; most differ in what they asked."""
-    assert other is not None, "a round stands after every earlier one"
-    if _asked(history[one - 1]) != _asked(history[other - 1]):
-        return False
-    return _told(history[one]) == _told(history[other])
 
 
 def _asked(message: Message) -> list[tuple[str, str]]:

@@ -160,9 +160,12 @@ class Backend:
             usage = replace(usage, input=None, cache_read=None, cache_write=None)
         if usage.cost is not None or usage.input is None:
             return usage
-        from plait.models.prices import with_cost  # endpoints that report their cost, or nothing, do without
+        price = price or self.price_of(model)
+        if price is None:
+            return usage
+        from plait.models.prices import with_cost
 
-        return with_cost(usage, price or self.price_of(model))
+        return with_cost(usage, price)
 
     def price_of(self, model: str) -> Price | None:
         """Return what a model costs here by the table, None where that is not known; the table is read once a model."""

@@ -110,6 +110,8 @@ def settle(answer: Answer, *, is_ended: bool, is_whole: bool, options: DecodeOpt
         failure = Failure.of("protocol", "the stream ended before the answer did", detail="incomplete_stream")
     else:
         finish = _finish_with_calls(finish, any(isinstance(part, ToolCall) for part in parts))
+    if (parts, finish, failure) == (answer.parts, answer.finish, answer.failure):
+        return answer
     return replace(answer, parts=parts, finish=finish, failure=failure)
 
 

@@ -64,6 +64,10 @@ class _Choice:
     def has_streamed(self) -> bool:
         return bool(self.content or self.reasoning or self.refusal or self.calls)
 
+    @property
+    def has_thought(self) -> bool:
+        return bool(self.reasoning or self.opaque or self.sealed or self.extra)
+
 
 class ChatAssembler:
     """Puts the chunks of one answer together."""
@@ -130,12 +134,11 @@ class ChatAssembler:
     def answer(self) -> Answer:
         """Return the answer; of several choices the one with calls wins, and takes missing text from the others."""
         choices = list(self._choices.values()) or [_Choice(0, ThinkSplitter("off"))]
-        winner = next((choice for choice in choices if choice.calls), None)
-        winner = winner or next((choice for choice in choices if choice.has_streamed), choices[0])
-        ordered = [winner, *(choice for choice in choices if choice is not winner)]
+        ordered = choices if len(choices) == 1 else _winner_first(choices)
+        winner = ordered[0]
         content = next(filter(None, ("".join(choice.content) for choice in ordered)), "")
         refusal = next(filter(None, ("".join(choice.refusal) for choice in ordered)), "")
-        thinker = next((choice for choice in ordered if choice.reasoning or _opaque(choice)), winner)
+        thinker = next((choice for choice in ordered if choice.has_thought), winner)
         calls = winner.calls.calls()
         if self._profile.calls == "inline" and not calls:
             calls = extract_inline_calls(content)
@@ -147,7 +150,7 @@ class ChatAssembler:
             usage=self._usage,
             failure=self._failure or _lost_name(winner),
             details=self._details,
-            replay=_replay(thinker),
+            replay=_replay(thinker) if thinker.has_thought else None,
         )
 
     def _take_choice(self, item: Mapping[str, object], pieces: list[Piece]) -> None:
@@ -241,6 +244,12 @@ class ChatAssembler:
                 pieces.append((kind, text))
 
 
+def _winner_first(choices: list[_Choice]) -> list[_Choice]:
+    winner = next((choice for choice in choices if choice.calls), None)
+    winner = winner or next((choice for choice in choices if choice.has_streamed), choices[0])
+    return [winner, *(choice for choice in choices if choice is not winner)]
+
+
 def _take_extra(choice: _Choice, extra: object) -> None:
     own = extra.get("google") if isinstance(extra, dict) else None
     if not isinstance(extra, dict) or not isinstance(own, dict):
@@ -322,11 +331,11 @@ def _segments_of_parts(content: object) -> Iterator[tuple[Literal["content", "re
 
 
 def _parts(thinker: _Choice, content: str, calls: list[ToolCall]) -> tuple[Part, ...]:
-    reasoning = "".join(thinker.reasoning)
-    opaque = _opaque(thinker)
     parts: list[Part] = []
-    if reasoning or opaque:
-        parts.append(Reasoning(reasoning, opaque or None))
+    if thinker.has_thought:
+        reasoning, opaque = "".join(thinker.reasoning), _opaque(thinker)
+        if reasoning or opaque:
+            parts.append(Reasoning(reasoning, opaque or None))
     if content:
         parts.append(Text(content))
     return (*parts, *calls)

@@ -91,7 +91,7 @@ def _with_whole_input(usage: Usage, excludes_cached: bool, total: int | None) ->
 def _sub(value: Mapping[str, object], names: tuple[str, ...]) -> Mapping[str, object]:
     for name in names:
         inner = value.get(name)
-        if isinstance(inner, Mapping):
+        if inner and isinstance(inner, Mapping):
             return inner
     return {}
 
@@ -105,6 +105,8 @@ def _first(value: Mapping[str, object], names: tuple[str, ...]) -> int | None:
 
 
 def _count(value: object) -> int | None:
+    if type(value) is int:
+        return value if value >= 0 else None
     if isinstance(value, bool):
         return None
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _DIGITS.fullmatch(value)):
@@ -117,7 +119,7 @@ def _or(first: int | None, second: int | None) -> int | None:
 
 
 def _sum(value: object) -> int | None:
-    if not isinstance(value, Mapping):
+    if not value or not isinstance(value, Mapping):
         return None
     counts = [count for item in value.values() if (count := _count(item)) is not None]
     return sum(counts) if counts else None

@@ -19,6 +19,8 @@ from plait.hands.refusals import refusal_from
 
 _NEEDED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", MARK)
 """What an interpreter may need to start; the command's own environment comes with the order."""
+_PROGRAM: Final = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
+"""As a module and not as a script, so that it need not be compiled each time; the standard library goes first."""
 _FETCH_S: Final = 2.0
 
 
@@ -126,7 +128,7 @@ class Launcher:
         environment[MARK] = mark_of(environment, self._mark)
         try:
             process = subprocess.Popen(
-                (sys.executable, "-I", "-S", "-B", supervisor.__file__),
+                (sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, os.path.dirname(supervisor.__file__)),
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

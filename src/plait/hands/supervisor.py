@@ -265,6 +265,7 @@ class Job:
 
     def _find_tree(self) -> object:
         if self._tree is None:
+            # Beside this file; at the end of the path, so that it takes no place of the standard library's.
             sys.path.append(os.path.dirname(os.path.abspath(__file__)))
             module = __import__("process_tree")
             self._tree = module.Tree(self._child, self._order.mark.decode())

@@ -23,6 +23,8 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "probe": ("plait.cli.probe_command:probe", "Find out what an endpoint can do, and write an agent spec."),
     "resume": ("plait.cli.resume_command:resume", "Go on with a session: first with what it left unfinished."),
     "rewind": ("plait.cli.rewind_command:rewind", "Take a session back to an earlier turn, with its files."),
+    "clear": ("plait.cli.clear_command:clear", "Empty a session's conversation."),
+    "compact": ("plait.cli.compact_command:compact", "Put a summary in the place of a session's old turns."),
     "fork": ("plait.cli.fork_command:fork", "Begin a new session with what another one held."),
     "replay": ("plait.cli.replay_command:replay", "Run a session again from its journal, without a network."),
     "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),

@@ -103,12 +103,12 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
 
         going = session_meant(options)
         directory = directory or (None if going is None else folder_of(going))
-    with _inside(directory or "."), _time_limit(options.timeout_s, cancel):
+    with inside(directory or "."), _time_limit(options.timeout_s, cancel):
         if going is None and (options.session or options.is_continue):
             from plait.cli.continuing import session_meant
 
             going = session_meant(options)
-        choice = _chosen(options, going)
+        choice = chosen(options, going)
         images = [_image(place) for place in options.images]
         schema = None if options.output_schema is None else _schema(options.output_schema)
         # Only now: a run that cannot begin should say so before the agent is even loaded.
@@ -118,7 +118,8 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
 
 
-def _chosen(options: RunOptions, going: Going | None) -> Choice:
+def chosen(options: RunOptions, going: Going | None) -> Choice:
+    """Return the model to ask, and where: what the flags name, else the session's own, else what is at hand."""
     if going is not None:
         from plait.cli.continuing import terms_of
 
@@ -133,7 +134,7 @@ def _chosen(options: RunOptions, going: Going | None) -> Choice:
 
 
 @contextmanager
-def _inside(directory: str) -> Iterator[None]:
+def inside(directory: str) -> Iterator[None]:
     """Work in a folder and come back."""
     try:
         before = os.getcwd()

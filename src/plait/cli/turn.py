@@ -61,7 +61,7 @@ def carry_out(work: Work) -> Outcome:
     Raises:
         PlaitError: the spec, the endpoint or a picture cannot be used.
     """
-    spec, options = _spec(work), work.options
+    spec, options = spec_of(work.options, work.choice), work.options
     bound, resumed_from = _place(work, spec)
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
@@ -169,11 +169,11 @@ def _again(session: Session) -> str:
     return hint_for(session.kept_in)
 
 
-def _spec(work: Work) -> AgentSpec:
+def spec_of(options: RunOptions, choice: Choice) -> AgentSpec:
     """Return the spec of the run: the file that was named, else all built-in tools with the chosen model."""
-    choice, entry = work.choice, work.options.inference_db
-    if work.options.spec:
-        spec = load_specification(choice.model, choice.endpoint, work.options.spec)
+    entry = options.inference_db
+    if options.spec:
+        spec = load_specification(choice.model, choice.endpoint, options.spec)
         spec.update(_given(model=choice.model, endpoint=choice.endpoint))
         model_of(spec)
     else:

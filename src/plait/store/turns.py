@@ -6,11 +6,11 @@ Floor: 2. Owns: what counts as a turn to go back to, and `fork`; never: a change
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plait.core.errors import ConfigError
-from plait.core.facts import Entry, MessageAdded, TurnEnd, TurnStart
+from plait.core.facts import Entry, MessageAdded, Reset, TurnEnd, TurnStart
 from plait.kernel.state import State
 from plait.store.opening import load_journal
 from plait.store.salvage import write_journal
@@ -71,6 +71,19 @@ def mark_of(marks: list[TurnMark], number: int) -> TurnMark:
     )
 
 
+def _now(entries: Iterable[Entry], mark: TurnMark) -> TurnMark:
+    """Return the mark of the last turn with what was done to the history after it: a clear, a compaction, an edit."""
+    state = State()
+    for entry in entries:
+        fact = entry.fact
+        state.apply(fact)
+        is_between = entry.seq > mark.seq and not state.in_turn and state.round is None
+        # A question that was taken out to become part of the next one is asked there only.
+        if is_between and isinstance(fact, Reset) and fact.why != "user_merge":
+            mark = replace(mark, seq=entry.seq, length=len(state.history), epoch=state.epoch)
+    return mark
+
+
 def fork(source: Path, folder: Path, conversation: str, number: int | None = None) -> TurnMark:
     """Begin a new session with what another one held at the end of a turn; its own may be running meanwhile.
 
@@ -78,7 +91,7 @@ def fork(source: Path, folder: Path, conversation: str, number: int | None = Non
 
     Args:
         source: the journal of the session.
-        number: the turn, the last one that has ended unless given.
+        number: the turn; unless given the last one that has ended, with what was changed in the history since.
 
     Raises:
         ConfigError: there is no such turn, or there is a session in `folder` already.
@@ -87,7 +100,7 @@ def fork(source: Path, folder: Path, conversation: str, number: int | None = Non
     journal = load_journal(source)
     entries = list(journal.entries)
     marks = turn_marks(entries)
-    mark = marks[-1] if number is None else mark_of(marks, number)
+    mark = _now(entries, marks[-1]) if number is None else mark_of(marks, number)
     header: dict[str, object] = {
         **journal.header,
         "forked_from": {"session": journal.conversation, "turn": mark.number, "seq": mark.seq},

@@ -118,5 +118,5 @@ def _tokens(usage: Usage) -> list[str]:
     read = "? tokens in" if usage.input is None else f"{usage.input:,} tokens in"
     if usage.cache_read is not None and usage.input:
         read += f" ({100 * usage.cache_read / usage.input:.0f} % from the cache)"
-    parts = [read, f"{usage.output_tokens:,} out"]
+    parts = [read, "? out" if usage.output is None else f"{usage.output:,} out"]
     return parts if not usage.cost else [*parts, f"{usage.cost.normalize():f} {usage.currency}"]

@@ -14,6 +14,10 @@ from typing import Final
 from plait.core.usage import Usage
 
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
+_COUNT_MAX: Final = 10**15
+"""More tokens than that were never in one answer: a number that says so says nothing."""
+_COST_MAX: Final = 10**9
+_COST_CHARS_MAX: Final = 40
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details")
 _OUTPUT_DETAILS: Final = ("completion_tokens_details", "output_tokens_details")
 _INPUT: Final = ("prompt_tokens", "input_tokens")
@@ -111,7 +115,7 @@ def _count(value: object) -> int | None:
         return None
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _DIGITS.fullmatch(value)):
         value = int(value)
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and 0 <= value < _COUNT_MAX else None
 
 
 def _or(first: int | None, second: int | None) -> int | None:
@@ -129,7 +133,11 @@ def _money(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        money = Decimal(str(value))
-    except InvalidOperation:
+        # A whole number too long to be written down is a ValueError.
+        text = str(value)
+        money = Decimal(text)
+    except (InvalidOperation, ValueError):
         return None
-    return money if money.is_finite() and money >= 0 else None
+    # What is written with a large exponent is short here and endless where it is written out.
+    is_plain = len(text) <= _COST_CHARS_MAX and money.is_finite() and (not money or money.adjusted() > -_COST_CHARS_MAX)
+    return money if is_plain and 0 <= money < _COST_MAX else None

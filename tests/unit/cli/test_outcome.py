@@ -88,6 +88,7 @@ def test_a_call_that_nobody_could_allow_is_told_with_its_remedy() -> None:
     [
         (Usage(1200, 34, 900), "2 steps, 1,200 tokens in (75 % from the cache), 34 out, 1.5 s"),
         (Usage(1200, 34, None), "2 steps, 1,200 tokens in, 34 out, 1.5 s"),
+        (Usage(1200, None, None), "2 steps, 1,200 tokens in, ? out, 1.5 s"),
         (Usage(), "2 steps, tokens not reported, 1.5 s"),
         (
             Usage(10, 1, 0, cost=Decimal("0.00120")),

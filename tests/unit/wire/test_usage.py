@@ -62,6 +62,29 @@ def test_nothing_reported_is_nothing(value: object) -> None:
     assert None is read_usage(value)
 
 
+@pytest.mark.parametrize("tokens", [1e308, 10**32, -5, True, 1.5, "1" * 99])
+def test_a_number_that_cannot_be_a_count_is_not_reported(tokens: object) -> None:
+    """A count that no answer can have is no report, so that nothing is computed from it."""
+    usage = read_usage({"prompt_tokens": tokens, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}})
+    assert Usage(input=None, output=5, cache_read=0, cache_write=None) == usage
+
+
+@pytest.mark.parametrize("cost", ["1e9999999", "1e-9999999", 1e308, -3, "NaN", "Infinity", "0." + "1" * 99])
+def test_a_number_that_cannot_be_a_cost_is_not_reported(cost: object) -> None:
+    """A cost that is no sum of money, or that would be written out without end, is unknown."""
+    usage = read_usage({**PLAIN, "cost": cost})
+    assert usage is not None
+    assert usage.cost is None
+
+
+@pytest.mark.parametrize("cost", [0, "0", "0.000", 0.0023, 1.5e-07, "12.5"])
+def test_an_ordinary_cost_is_kept_as_it_is(cost: float | str) -> None:
+    """Small and round sums stay what the provider said."""
+    usage = read_usage({**PLAIN, "cost": cost})
+    assert usage is not None
+    assert Decimal(str(cost)) == usage.cost
+
+
 def test_later_reports_replace_earlier_ones() -> None:
     """Of the reports in a stream the last one counts, field by field; they are never added."""
     first, last = Usage(input=9, output=1, cache_read=4), Usage(input=9, output=2)

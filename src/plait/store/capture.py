@@ -36,6 +36,7 @@ class CaptureFile:
         self._now_ms = now_ms
         self._lock = threading.RLock()
         self._fd = -1
+        self._pid = os.getpid()
         self._end = 0
         """That much of the file is whole."""
         self._number = 0
@@ -91,7 +92,9 @@ class CaptureFile:
             try:
                 # What was promised is in the journal; a full disk is no reason to fail here.
                 with contextlib.suppress(JournalError):
-                    self.commit()
+                    # What a fork holds of it is not its own to write.
+                    if os.getpid() == self._pid:
+                        self.commit()
             finally:
                 fd, self._fd = self._fd, -1
                 disk.close_file(fd)

@@ -160,6 +160,22 @@ def test_a_session_goes_on_in_its_capture() -> None:
     assert 2 == len(captured("capture_start"))
 
 
+def test_a_fork_writes_nothing(tmp_path: Path) -> None:
+    """A child that ends with the file open leaves what was added before the fork to its parent."""
+    file = CaptureFile(tmp_path, lambda: 1)
+    file.add("event", {"n": 1})
+    file.commit()
+    file.add("event", {"n": 2})
+    pid = os.fork()
+    if pid == 0:
+        file.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    file.close()
+
+    assert [1, 2] == [record["data"]["n"] for record in read_capture(file.path) if record["type"] == "event"]
+
+
 def test_an_unused_session_captures_nothing() -> None:
     """Neither a folder nor a file is made."""
     with opened():

@@ -47,7 +47,7 @@ def test_a_kill_at_any_point_repeats_nothing_and_tells_the_truth(
     victims: Victims, points: dict[str, int], tmp_path: Path, campaign: Campaign, colour: str
 ) -> None:
     """SIGKILL before a start is recorded, after, while a command runs, and before its end is recorded."""
-    for kill_at in campaign.each(range(1, points[colour] + 1), fast=5):
+    for kill_at in campaign.each(range(1, points[colour] + 1), fast=3):
         folder = tmp_path / str(kill_at)
         folder.mkdir()
         victims.live(Order(str(folder), colour, kill_at, "effects"))
@@ -59,7 +59,7 @@ def test_kills_of_recoveries_repeat_nothing_and_tell_the_truth(
     victims: Victims, points: dict[str, int], tmp_path: Path, campaign: Campaign
 ) -> None:
     """Process after process is killed, also while it finds out what the last one has done."""
-    for seed in campaign.seeds(fast=4, full=1_000):
+    for seed in campaign.seeds(fast=2, full=1_000):
         dice = random.Random(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -23,7 +23,7 @@ def test_a_journal_cut_at_any_byte_goes_on(tmp_path: Path, campaign: Campaign) -
     folder = tmp_path / "cut"
     folder.mkdir()
     path = folder / "journal.jsonl"
-    for size in campaign.each(range(len(whole) + 1), fast=400):
+    for size in campaign.each(range(len(whole) + 1), fast=200):
         for left_over in folder.iterdir():
             left_over.unlink()
         path.write_bytes(whole[:size])
@@ -35,7 +35,7 @@ def test_a_journal_cut_around_any_line_end_goes_on(tmp_path: Path, campaign: Cam
     whole = journal_of(tmp_path / "whole", WRITES).read_bytes()
     ends = [offset for offset, byte in enumerate(whole) if byte == ord("\n")]
     folder = tmp_path / "cut"
-    for size in campaign.each([end + near for end in ends for near in (-1, 0, 1, 2)], fast=1_000):
+    for size in campaign.each([end + near for end in ends for near in (-1, 0, 1, 2)], fast=200):
         folder.mkdir(exist_ok=True)
         for left_over in folder.iterdir():
             left_over.unlink()

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 from plait.core.facts import MessageAdded, ToolEnd
-from plait.kernel.history import fault_in
-from plait.kernel.state import fold
 from plait.store.opening import load_journal
-from plait.testing import Call, Request, ScriptServer
+from plait.testing import Call, ScriptServer
 from plait.testing.faults import Stall
-from tests.e2e.command import PLAIT, TIMEOUT_S, end_of, environment, plait, plait_each, start, wait_until
-from tests.helpers.campaigns import Campaign
+from tests.e2e.command import PLAIT, TIMEOUT_S, environment, plait, plait_each, start, wait_until
 from tests.helpers.privileges import without_privileges
 
 
@@ -249,44 +244,3 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 def _files_stay_small() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-
-def is_unfinished(name: str) -> bool:
-    """Say whether a session has a turn that goes on with a resume."""
-    if not journal(name).exists():
-        return False
-    state = fold(load_journal(journal(name)).facts)
-    return state.in_turn and not state.lacks_question
-
-
-def answer(asked: Request) -> Any:
-    """Answer by how far the conversation is, whoever asks and however often."""
-    step = sum(message["role"] == "assistant" for message in asked.messages)
-    calls = ["echo 1 >> effects", "echo 2 >> effects"]
-    return Call("exec_shell", {"command": calls[step]}, id=f"c{step}") if step < len(calls) else "Done."
-
-
-def test_kills_at_any_time(tmp_path: Path, campaign: Campaign) -> None:
-    """A run that is killed again and again comes to its end; no command ran twice, the history is valid."""
-    with ScriptServer(answer) as server:
-        for seed in campaign.seeds(fast=3, full=200):
-            dice = random.Random(seed)
-            (folder := tmp_path / str(seed)).mkdir()
-            name = f"s{seed}"
-            command = run(server, "--session", name)
-            for _ in range(6):
-                process = start(*command, cwd=folder)
-                time.sleep(dice.uniform(0.2, 1.5))
-                if process.poll() is not None:
-                    end_of(process)
-                    break
-                kill(process)
-                if is_unfinished(name):
-                    command = ["resume", name, "--yes"]
-            ran = plait(*command, cwd=folder) if not journal(name).exists() or is_unfinished(name) else None
-            state = fold(load_journal(journal(name)).facts)
-            effects = (folder / "effects").read_text().split() if (folder / "effects").exists() else []
-
-            assert not state.in_turn, ran
-            assert fault_in(state.history) is None
-            assert len(effects) == len(set(effects)), effects

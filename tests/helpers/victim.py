@@ -215,6 +215,9 @@ def _live_and_exit(order: Order) -> None:
 class Victims:
     """The other end: gives orders and learns how they ended."""
 
+    kills = 0
+    """How many of them were killed."""
+
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.helpers.victim"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -238,6 +241,7 @@ class Victims:
         if status == 1:
             raise AssertionError(Path(order.folder, "error").read_text())
         assert status in (0, -signal.SIGKILL)
+        self.kills += status != 0
         return status == 0
 
 

@@ -107,9 +107,11 @@ def home(_homes: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def campaign(record_property: Callable[[str, object], None]) -> Iterator[Campaign]:
+def campaign(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Iterator[Campaign]:
     """Return how large this test is to be run: small in every suite, large under `make prove`."""
-    running = Campaign.from_environment()
+    running = Campaign.from_environment(
+        sharing=sum("campaign" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    )
     yield running
     record_property("cases", running.cases)
     record_property("cut", running.is_cut)

@@ -1,9 +1,9 @@
 """Run the campaigns and print one table: campaign, cases, seeds, seconds, failures.
 
-A campaign is a test module with tests that are marked `prove` or use the `campaign` fixture, or the argument of
-their `prove` mark; the laws (hypothesis) are one more. Each runs in a process of its own, within its share of the
-time. What passed is kept in `.prove/` and not run again for the same code, part and seed: a run that was stopped goes
-on where it was.
+A campaign is a test module with tests that are marked `prove` or use the `campaign` fixture; it is called by its file
+and by the code that its docstring begins with (C1, C2, …). The laws (hypothesis) are one more. Each runs in a process
+of its own, within its share of the time. What passed is kept in `.prove/` and not run again for the same code, part
+and seed: a run that was stopped goes on where it was.
 
 Usage: `python tools/prove.py [--part 1/4] [--seconds 600] [--seed N] [--quick] [--fresh]`; exit code 1 for a failure.
 """
@@ -11,10 +11,12 @@ Usage: `python tools/prove.py [--part 1/4] [--seconds 600] [--seed N] [--quick] 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +33,11 @@ QUICK_S: Final = 270
 LAWS: Final = "laws (hypothesis)"
 _MARKED: Final = "(prove or campaign) and not real_model"
 _HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model"
+_ALL: Final = "not real_model"
+_CODES: Final = re.compile(r"C\d+(?: and C\d+)*")
+_IS_CAMPAIGN: Final = re.compile(r"\bcampaign: Campaign\b|\bmark\.prove\b")
+_FOR_CASES: Final = 0.7
+"""Of the time of a campaign; the rest is for what is around the cases."""
 _FOREVER_S: Final = 24 * 3_600
 _GRACE_S: Final = 10
 _PATIENCE: Final = 3
@@ -58,13 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.fresh and kept.exists():
         kept.unlink()
     done = {} if not kept.exists() else {name: Outcome(**told) for name, told in json.loads(kept.read_text()).items()}
-    names = [name for number, name in enumerate(campaigns()) if _is_mine(name, number, options.part)]
+    mine = [each for number, each in enumerate(campaigns()) if _is_mine(each[0], number, options.part)]
     ends_s = time.monotonic() + seconds if seconds else None
     print(f"seed {options.seed}, part {options.part}; again: --seed {options.seed} --part {options.part} --fresh")
     print(_ROW.format("campaign", "cases", "seeds", "seconds", "failures", ""))
     outcomes = []
-    for number, name in enumerate(names):
-        outcome = done.get(name) or _run(name, options, _share_s(ends_s, len(names) - number), ends_s)
+    for number, (name, module) in enumerate(mine):
+        outcome = done.get(name) or _run((name, module), options, _share_s(ends_s, len(mine) - number), ends_s)
         outcomes.append(outcome)
         print(_ROW.format(name, outcome.cases, options.seed, f"{outcome.seconds:.1f}", outcome.failures, outcome.note))
         sys.stdout.flush()
@@ -78,21 +85,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def campaigns() -> Iterator[str]:
-    """Give the modules that hold campaigns, the quickest to tell first, and the laws."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", _MARKED, "-p", "no:cacheprovider"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if listed.returncode not in (0, 5):
-        raise SystemExit(f"the campaigns cannot be collected:\n{listed.stdout[-2_000:]}{listed.stderr[-2_000:]}")
-    modules = dict.fromkeys(line.split("::")[0] for line in listed.stdout.splitlines() if "::" in line)
-    yield from sorted(modules, key=lambda module: (not module.startswith("tests/crash"), module))
-    yield LAWS
+def campaigns() -> Iterator[tuple[str, str]]:
+    """Give the campaigns as (name, module), those with a code first, and the laws.
+
+    They are found in the text of the modules: pytest would take longer to find them than some take to run.
+    """
+    found = []
+    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if _IS_CAMPAIGN.search(text):
+            codes = _CODES.match(ast.get_docstring(ast.parse(text)) or "")
+            name = path.stem.removeprefix("test_").replace("_", " ")
+            where = path.parent.relative_to(ROOT / "tests")
+            found.append((f"{codes[0]} {name}" if codes else f"{where}: {name}", str(path.relative_to(ROOT))))
+    yield from sorted(found, key=lambda each: (not _CODES.match(each[0]), each))
+    yield LAWS, "tests"
 
 
 def _is_mine(name: str, number: int, part: str) -> bool:
-    """Crash campaigns share their cases among the parts; of the others each part has some whole."""
+    """Campaigns with a code share their cases among the parts; of the others each part has some whole."""
     mine, _, parts = part.partition("/")
-    return name.startswith("tests/crash") or number % int(parts) == int(mine) - 1
+    return bool(_CODES.match(name)) or number % int(parts) == int(mine) - 1
 
 
 def _share_s(ends_s: float | None, left: int) -> float | None:
@@ -106,18 +119,24 @@ def _limit_s(share_s: float | None, ends_s: float | None) -> float:
     return min(_PATIENCE * share_s, ends_s - time.monotonic())
 
 
-def _run(name: str, options: argparse.Namespace, share_s: float | None, ends_s: float | None) -> Outcome:
+def _run(
+    campaign: tuple[str, str], options: argparse.Namespace, share_s: float | None, ends_s: float | None
+) -> Outcome:
+    name, module = campaign
     if share_s is not None and share_s < 1:
         return Outcome(name, 0, 0.0, 0, "not reached")
     report = KEPT / f"report-{os.getpid()}.xml"
     KEPT.mkdir(exist_ok=True)
-    where = ["tests", "-m", _HYPOTHESIS] if name == LAWS else [name, "-m", _MARKED]
+    # Of a module with a code everything belongs to the campaign, also what takes no size.
+    marked = _HYPOTHESIS if name == LAWS else _ALL if _CODES.match(name) else _MARKED
     profile = [] if options.quick else ["--hypothesis-profile=prove"]
     command = [
         sys.executable,
         "-m",
         "pytest",
-        *where,
+        module,
+        "-m",
+        marked,
         "-q",
         "-o",
         "faulthandler_timeout=0",
@@ -127,8 +146,7 @@ def _run(name: str, options: argparse.Namespace, share_s: float | None, ends_s: 
     ]
     environ = {**os.environ, "PROVE_PART": options.part, "PROVE_SEED": str(options.seed)}
     if share_s is not None:
-        # A campaign of several tests has to share its time among them.
-        environ["PROVE_SECONDS"] = str(max(1.0, share_s / 6))
+        environ["PROVE_SECONDS"] = str(share_s * _FOR_CASES)
     began_s = time.monotonic()
     code, output = _limited([*command, *profile], environ, _limit_s(share_s, ends_s))
     seconds = time.monotonic() - began_s

@@ -1,4 +1,4 @@
-"""Effects that survive the process: after any kill each happened at most once, and what is told of it is true."""
+"""C2 with effects that survive: after any kill each happened at most once, and what is told of it is true."""
 
 from __future__ import annotations
 

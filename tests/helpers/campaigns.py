@@ -32,13 +32,15 @@ class Campaign:
     """When the first case began: what has to be ready before it may take its time."""
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Campaign:
-        """Return what the runner asked for, or a small one."""
+    def from_environment(cls, environ: Mapping[str, str] = os.environ, *, sharing: int = 1) -> Campaign:
+        """Return what the runner asked for, or a small one; so many share the time."""
         if "PROVE_PART" not in environ:
             return cls()
         part, _, parts = environ["PROVE_PART"].partition("/")
         seconds = environ.get("PROVE_SECONDS")
-        return cls(True, int(part) - 1, int(parts), float(seconds) if seconds else None, int(environ["PROVE_SEED"]))
+        return cls(
+            True, int(part) - 1, int(parts), float(seconds) / sharing if seconds else None, int(environ["PROVE_SEED"])
+        )
 
     def each(self, items: Sequence[T], fast: int) -> Iterator[T]:
         """Give every item of this part, in an order that spreads over all of them; without the runner only `fast`."""

@@ -50,10 +50,12 @@ def read_usage(value: object, *, excludes_cached: bool = False) -> Usage | None:
     if not isinstance(value, Mapping):
         return None
     details, output_details = _sub(value, _DETAILS), _sub(value, _OUTPUT_DETAILS)
-    read = _first(details, _READ_DETAILS[:1]) if details else None
-    read = _or(read, _or(_first(value, _READ), _first(details, _READ_DETAILS)))
+    read = _first(details, _READ_DETAILS[:1])
+    if read is None:
+        read = _or(_first(value, _READ), _first(details, _READ_DETAILS))
     write = _or(_first(value, _WRITE), _first(details, _WRITE_DETAILS))
-    write = _or(_or(write, _sum(value.get("cache_creation"))), _sum(details.get("cache_creation")))
+    if write is None:
+        write = _or(_sum(value.get("cache_creation")), _sum(details.get("cache_creation")))
     usage = Usage(
         input=_first(value, _INPUT),
         output=_first(value, _OUTPUT),
@@ -109,13 +111,11 @@ def _first(value: Mapping[str, object], names: tuple[str, ...]) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    if type(value) is int:
-        return value if value >= 0 else None
-    if isinstance(value, bool):
-        return None
+    if type(value) is int:  # nearly every one, and no bool
+        return value if 0 <= value < _COUNT_MAX else None
     if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and _DIGITS.fullmatch(value)):
-        value = int(value)
-    return value if isinstance(value, int) and 0 <= value < _COUNT_MAX else None
+        return _count(int(value))
+    return None
 
 
 def _or(first: int | None, second: int | None) -> int | None:

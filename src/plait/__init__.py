@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from plait.session.opening import init_session
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
+    from plait.session.reducing import StepReducer, StepReduction
     from plait.session.replaying import Replay, replay_session
     from plait.session.resetting import (
         DEFAULT_COMPACTION_KEEP_LAST_TURNS,
@@ -222,6 +223,8 @@ _HOMES: "Mapping[str, str]" = {
     "SessionBusy": "plait.core.errors",
     "SessionJournal": "plait.session.session_journal",
     "SessionResult": "plait.session.result",
+    "StepReducer": "plait.session.reducing",
+    "StepReduction": "plait.session.reducing",
     "SubprocessOpenAI": "plait.models.subprocess_client",
     "TOOL_LIBRARY": "plait.session.defaults",
     "Text": "plait.core.messages",
@@ -372,6 +375,8 @@ __all__ = [
     "SessionBusy",
     "SessionJournal",
     "SessionResult",
+    "StepReducer",
+    "StepReduction",
     "SubprocessOpenAI",
     "TOOL_LIBRARY",
     "Text",

@@ -8,45 +8,12 @@ part of the mapping or of its JSON. Times are ISO 8601 with milliseconds, in UTC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Final, get_args
+from typing import Final, get_args
 
-
-class NamedEvent(Mapping[str, object]):
-    """Something that happened in a session."""
-
-    __slots__: ClassVar[Sequence[str]] = ()
-    type: ClassVar[str]
-    """The event's name: what handlers subscribe to."""
-
-    def __getitem__(self, key: str) -> object:
-        if key == "fmt":
-            from plait.events.render import render
-
-            return render(self)
-        if key not in self.__slots__:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.__slots__)
-
-    def __len__(self) -> int:
-        return len(self.__slots__)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, NamedEvent) and other.type != self.type:
-            return False
-        return dict(self) == dict(other) if isinstance(other, Mapping) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the event with its name under `type`, as `--stream-json` writes it."""
-        return {"type": self.type, **self}
-
+from plait.events.named_event import NamedEvent as NamedEvent
 
 EventCallback = Callable[[str, NamedEvent], None]
 """Gets the event's name and the event. It is called in the thread of the turn and has to be quick; what it raises
@@ -360,6 +327,19 @@ class CompactionSkipped(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StepReduced(NamedEvent):
+    """A `step_reducer` put other messages in the place of a step; what was there counts as `raw`."""
+
+    type = "step_reduced"
+    raw_messages: int
+    kept_messages: int
+    raw_chars: int
+    kept_chars: int
+    final_reply: str | None
+    """What ends the turn, where the reducer says so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ResetMessages(NamedEvent):
     """Messages `start` to `end` of the history were replaced by `count` others."""
 
@@ -472,6 +452,7 @@ AnyEvent = (
     | LoopGuard
     | Compaction
     | CompactionSkipped
+    | StepReduced
     | ResetMessages
     | SessionRestored
     | SessionResumed
@@ -487,6 +468,6 @@ EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: ev
 NOT_YET: Final = frozenset(
     "admission assistant_checkpoint awareness_checklist compaction_preparation_skipped compaction_retry"
     " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning"
-    " run_state session_time step_reduced terminal token_budget".split()
+    " run_state session_time terminal token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

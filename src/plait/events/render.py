@@ -197,6 +197,13 @@ def _compaction(event: named.Compaction, paint: Paint) -> str:
     return paint("yellow", f"[{event.compacted_turns} messages were replaced by a summary]")
 
 
+def _step_reduced(event: named.StepReduced, paint: Paint) -> str:
+    sizes = (
+        f"{event.raw_messages} messages are {event.kept_messages}, {event.raw_chars:,} characters {event.kept_chars:,}"
+    )
+    return paint("dim", f"[the step was reduced: {sizes}]")
+
+
 def _restored(event: named.SessionRestored, paint: Paint) -> str:
     return paint("dim", f"[session {event.session_id} goes on with {event.messages_loaded} messages]")
 
@@ -246,6 +253,7 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "token_limit": _token_limit,
     "loop_guard": _loop_guard,
     "compaction": _compaction,
+    "step_reduced": _step_reduced,
     "session_restored": _restored,
     "session_resumed": _resumed,
     "journal_recovered": _recovered,

@@ -278,6 +278,7 @@ def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mappi
         streams=streams_of(schema) is True,
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
         output=given["output"],
+        step_reducer=given["step_reducer"],
     )
 
 

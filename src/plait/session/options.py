@@ -18,6 +18,7 @@ from plait.events.named import EventCallback
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
+from plait.session.reducing import StepReducer
 from plait.session.session_log import DurableSink
 from plait.tools.places import Outside, PolicyName
 
@@ -73,6 +74,9 @@ class AgentOptions(TypedDict, total=False):
     """Folder of the session, in place of one in the state folder."""
     durable_sink: DurableSink | None
     """Gets every record after the journal has it, and before its consequence."""
+    step_reducer: StepReducer | None
+    """Called after each step that called tools; what it returns takes the step's place, recorded before the next
+    request. See `plait.StepReducer`."""
     # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None
@@ -95,7 +99,6 @@ class AgentOptions(TypedDict, total=False):
     hooks: object | None
     hooks_enabled: bool | None
     trust: bool | None
-    step_reducer: object | None
     control_socket: bool
     tool_loading: str | None
     tool_search: object | None
@@ -126,8 +129,7 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
 _SENSES: Final = ("token", "time", "user", "system", "git", "change")
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
     {
-        **dict.fromkeys("step_reducer tool_executor".split(), ()),
-        **dict.fromkeys("tool_search tool_ttl_seconds".split(), ()),
+        **dict.fromkeys("tool_executor tool_search tool_ttl_seconds".split(), ()),
         **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
         **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
         **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},
@@ -156,6 +158,9 @@ def check_options(options: Mapping[str, object]) -> None:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
         if name in NOT_YET and value is not None and value not in NOT_YET[name]:
             raise ConfigError(f"{name}={value!r} is not available yet", hint=f"leave {name} out")
+    reducer = options.get("step_reducer")
+    if reducer is not None and not callable(reducer):
+        raise ConfigError(f"step_reducer={reducer!r} cannot be called", hint="see plait.StepReducer for what it takes")
     check_cache_options(options)
 
 

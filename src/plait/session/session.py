@@ -31,6 +31,7 @@ from plait.kernel.rules import Rules
 from plait.session.capture import Capture
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror
+from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
 from plait.tools.toolbox import Toolbox
 
@@ -78,6 +79,7 @@ class Settings:
     rules: Rules
     output: OutputType[Any] | None = None
     """What answers have to be, where that is more than text."""
+    step_reducer: StepReducer | None = None
 
 
 class Following:

@@ -22,16 +22,17 @@ from plait.engine.calls import Finishing
 from plait.engine.conversation import Terms, check_images
 from plait.engine.result import error_of, status_of
 from plait.engine.structured import settle
-from plait.events.named import Error, TokenLimit
-from plait.kernel.effects import Boundary, End, Plan, Replace, Stop
+from plait.events.named import Error
+from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
 from plait.models.line import pin_of
+from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.capture import WatchedModel, watched_client
 from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.heads import PROMPT, changed, habits_of, told_of
-from plait.session.mirror import Item, system_of
+from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.recorded import PINNED, start_of
 from plait.session.result import SessionResult
@@ -244,7 +245,7 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
     )
     if live.policy is None:
         finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
-        between = _Between(weakref.ref(session), live)
+        between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None
         live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between, is_watched=is_watched)
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options)
@@ -324,43 +325,6 @@ def _question(live: Live, text: str, images: tuple[Image, ...]) -> Message:
     live.conversation.rewrite(len(history) - 1, len(history), (), "user_merge")
     live.conversation.commit()
     return user(f"{last.content}\n\n{text}", images)
-
-
-class _Between:
-    """Looks at the session between two steps: edits of the host, and the tokens of the turn."""
-
-    def __init__(self, session: weakref.ref[Session], live: Live) -> None:
-        self._session = session
-        self._live = live
-
-    def __call__(self, at: Boundary) -> Plan | None:
-        session = self._session()
-        if session is None or at.phase == "final":
-            return None
-        # Whoever watches has heard of the last step, and may have edited the list.
-        follow(session)
-        return self._over_budget() or self._edited(session["messages"])
-
-    def _edited(self, items: list[Item]) -> Plan | None:
-        mirror = self._live.mirror
-        edit = mirror.edit(items)
-        replacement = None if edit is None else edit.replacement(self._live.conversation.state.history)
-        if replacement is None:
-            mirror.settle(items)
-            return None
-        start, end, messages = replacement
-        return Plan(replace=Replace(start, end, messages, "host_edit"))
-
-    def _over_budget(self) -> Plan | None:
-        limit, usage = self._live.settings.max_turn_tokens, self._live.conversation.state.turn_usage
-        if limit is None:
-            return None
-        raw = usage.input_tokens + usage.output_tokens
-        cached = min(usage.cache_read_tokens, usage.input_tokens)
-        if raw - cached < limit:
-            return None
-        self._live.hub.emit(TokenLimit(raw - cached, limit, raw, cached))
-        return Plan(stop=Stop("limit", f"token budget exceeded ({raw - cached:,} of {limit:,} tokens)"))
 
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:

@@ -32,7 +32,7 @@ def test_the_keywords_are_parameters(function: Any) -> None:
 def test_the_defaults_ask_for_nothing() -> None:
     """Passing every keyword with its default is as good as passing none."""
     with ScriptedModel(["done"]) as model:
-        result = run_task(SPEC, "x", client=model, **DEFAULTS)  # type: ignore[arg-type]
+        result = run_task(SPEC, "x", client=model, **dict[str, Any](DEFAULTS))
 
     assert "done" == result.final_reply
 
@@ -41,7 +41,6 @@ WANTED: Mapping[str, object] = {
     "hooks": {"PreToolUse": []},
     "hooks_enabled": True,
     "trust": True,
-    "step_reducer": print,
     "tool_executor": object(),
     "control_socket": True,
     "tool_loading": "kimi",
@@ -60,11 +59,11 @@ WANTED: Mapping[str, object] = {
 def test_what_is_not_there_yet_is_refused_by_name(name: str) -> None:
     """A keyword of a later feature is a ConfigError that names it; the values that ask for nothing are taken."""
     with pytest.raises(ConfigError, match=f"^{name}=.* is not available yet") as caught:
-        init_session(SPEC, **{name: WANTED[name]})
+        init_session(SPEC, **dict[str, Any]({name: WANTED[name]}))
 
     assert f"leave {name} out" == caught.value.hint
     for nothing in (None, *NOT_YET[name]):
-        init_session(SPEC, **{name: nothing}).close()
+        init_session(SPEC, **dict[str, Any]({name: nothing})).close()
 
 
 def test_an_unknown_keyword_is_a_type_error() -> None:

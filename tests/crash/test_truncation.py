@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from plait.core.facts import Fact
 from plait.store.opening import load_journal
 from tests.helpers.campaigns import Campaign
 from tests.helpers.journals import NOTE, append, journal_of, many, opened
@@ -17,13 +19,18 @@ FACTS = [fact for write in WRITES for fact in write]
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
+def test_every_kind_of_fact_is_cut() -> None:
+    """The journal that is cut holds every kind of fact that there is."""
+    assert {*get_args(Fact)} == {type(fact) for fact in FACTS}
+
+
 def test_a_journal_cut_at_any_byte_goes_on(tmp_path: Path, campaign: Campaign) -> None:
     """After a cut at any byte every whole line is there, a fact is added, and both are there in the end."""
     whole = journal_of(tmp_path / "whole", WRITES).read_bytes()
     folder = tmp_path / "cut"
     folder.mkdir()
     path = folder / "journal.jsonl"
-    for size in campaign.each(range(len(whole) + 1), fast=200):
+    for size in campaign.each(range(len(whole) + 1), fast=150):
         for left_over in folder.iterdir():
             left_over.unlink()
         path.write_bytes(whole[:size])
@@ -35,7 +42,7 @@ def test_a_journal_cut_around_any_line_end_goes_on(tmp_path: Path, campaign: Cam
     whole = journal_of(tmp_path / "whole", WRITES).read_bytes()
     ends = [offset for offset, byte in enumerate(whole) if byte == ord("\n")]
     folder = tmp_path / "cut"
-    for size in campaign.each([end + near for end in ends for near in (-1, 0, 1, 2)], fast=200):
+    for size in campaign.each([end + near for end in ends for near in (-1, 0, 1, 2)], fast=100):
         folder.mkdir(exist_ok=True)
         for left_over in folder.iterdir():
             left_over.unlink()

@@ -1,4 +1,4 @@
-"""C9: two writers, a paused one, locks that lie: one at a time writes, and no line of one lies within another's."""
+"""C9: two writers, a paused one, a fork, locks that lie: one at a time writes, and no line lies within another."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Self
 import pytest
 
 from plait.core.errors import SessionBusy
-from plait.core.facts import Observation
+from plait.core.facts import Observation, TurnEnd, TurnStart
 from plait.store.opening import load_journal
 from tests.helpers.campaigns import Campaign
-from tests.helpers.journals import opened
+from tests.helpers.journals import FACTS, append, journal_of, opened
 
 
 class Writer:
@@ -129,3 +129,43 @@ def test_a_writer_taken_for_dead_is_kept_out_when_it_wakes(tmp_path: Path, liars
         assert "session_busy" == old.said()
 
     assert ["early", "in charge"] == texts(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_leaves_the_journal_alone(tmp_path: Path) -> None:
+    """A forked child cannot write the parent's journal, keeps nobody from it, and can open one of its own."""
+    log = opened(tmp_path / "mine").log
+    log.append((TurnStart(),))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            with pytest.raises(SessionBusy, match="belongs to the process"):
+                log.commit()
+            log.close()
+            journal_of(tmp_path / "own")
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+
+    assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    append(log, [(TurnEnd("completed"),)])
+    log.close()
+    assert [TurnStart(), TurnEnd("completed")] == load_journal(log.path).facts
+    assert len(FACTS) == load_journal(tmp_path / "own" / "journal.jsonl").seq
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_lock_ends_with_its_owner_not_with_a_child(tmp_path: Path) -> None:
+    """A journal that was closed can be opened while a forked child of its first owner lives."""
+    log = opened(tmp_path).log
+    release, hold = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(hold)
+        os.read(release, 1)
+        os._exit(0)
+    log.close()
+    opened(tmp_path).log.close()
+    os.close(hold)
+    os.waitpid(pid, 0)
+    os.close(release)

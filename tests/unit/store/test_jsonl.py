@@ -191,46 +191,6 @@ def test_a_torn_tail_is_cut_and_kept_aside(tmp_path: Path) -> None:
     again.log.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_leaves_the_journal_alone(tmp_path: Path) -> None:
-    """A forked child cannot write the parent's journal, keeps nobody from it, and can open one of its own."""
-    log = opened(tmp_path / "mine").log
-    log.append((TurnStart(),))
-    pid = os.fork()
-    if pid == 0:
-        try:
-            with pytest.raises(SessionBusy, match="belongs to the process"):
-                log.commit()
-            log.close()
-            journal_of(tmp_path / "own")
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-
-    assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    append(log, [(TurnEnd("completed"),)])
-    log.close()
-    assert [TurnStart(), TurnEnd("completed")] == load_journal(log.path).facts
-    assert len(FACTS) == load_journal(tmp_path / "own" / "journal.jsonl").seq
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_lock_ends_with_its_owner_not_with_a_child(tmp_path: Path) -> None:
-    """A journal that was closed can be opened while a forked child of its first owner lives."""
-    log = opened(tmp_path).log
-    release, hold = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(hold)
-        os.read(release, 1)
-        os._exit(0)
-    log.close()
-    opened(tmp_path).log.close()
-    os.close(hold)
-    os.waitpid(pid, 0)
-    os.close(release)
-
-
 def test_a_killed_writer_holds_no_lock(tmp_path: Path) -> None:
     """The lock of a process that is killed goes with it, however it ended."""
     code = (

@@ -209,7 +209,8 @@ def _interpret(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseExcepti
             _show(host)
             if cut is None:
                 shield.check()
-            _raise_if_told(host.cancel)
+            if host.cancel.reason is not None:
+                raise Interrupted(host.cancel.reason)
             held = None
             if isinstance(effect, Act):
                 host.start(effect)
@@ -276,7 +277,8 @@ async def _ainterpret(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, Ba
             _show(host)
             if cut is None and wake.is_foreign:
                 raise asyncio.CancelledError
-            _raise_if_told(host.cancel)
+            if host.cancel.reason is not None:
+                raise Interrupted(host.cancel.reason)
             held = None
             if isinstance(effect, Act):
                 host.start(effect)
@@ -390,11 +392,6 @@ def _held_back(effect: Effect | None) -> tuple[Outcome, ...]:
     if not isinstance(effect, Act) or effect.resolve:
         return ()
     return tuple(Outcome.of(ToolResult(call.id, _NOT_RUN, status="cancelled")) for call in effect.calls)
-
-
-def _raise_if_told(cancel: Cancel) -> None:
-    if cancel.reason is not None:
-        raise Interrupted(cancel.reason)
 
 
 def _interrupted(problem: Exception, partial: Message | None, outcomes: tuple[Outcome, ...]) -> Interrupted:

@@ -149,6 +149,12 @@ class AsyncHttpStream:
 
     async def finish(self) -> None:
         """Wait a moment for the end of the body, so that the connection can be used again."""
+        if self._is_closed:
+            return
+        if self._connection.parser.is_over:
+            self._connection.take()
+            self._give_back()
+            return
         self._exchange.hurry()
         with suppress(ProviderFailed, Aborted):
             while await self._read(is_draining=True):
@@ -259,9 +265,8 @@ class _Exchange:
 
     def hurry(self) -> None:
         """Nothing more is wanted but the end, and that soon."""
-        if self._connection is not None and not self._connection.parser.is_over:
-            self.pace.drain()
-            self._set_timer()
+        self.pace.drain()
+        self._set_timer()
 
     def let_go(self) -> None:
         """End the exchange and leave the connection whole."""

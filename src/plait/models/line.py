@@ -201,7 +201,7 @@ class Line:
         """Remember every call's id, so that no new one repeats it; a history that shrank takes none back."""
         view = ask.view
         for message in view.history[min(self._noted, view.length) : view.length]:
-            for call in message.tool_calls:
+            for call in message.tool_calls if message.role == "assistant" else ():
                 self._ids[call.id] = None
         self._noted = view.length
 

@@ -69,10 +69,10 @@ class PriceTable:
         return PriceTable(merged, other.as_of or self.as_of)
 
 
-def bundled_prices() -> PriceTable:
-    """Read the table that comes with plait."""
+def bundled_prices(provider: str = "") -> PriceTable:
+    """Read the table that comes with plait; with `provider`, its rows alone."""
     path = Path(__file__).with_name("prices.json")
-    return _table(json.loads(path.read_text(encoding="utf-8")), path.name)
+    return _table(json.loads(path.read_text(encoding="utf-8")), path.name, provider)
 
 
 def read_prices(path: Path) -> PriceTable:
@@ -99,14 +99,15 @@ def user_prices_path(environ: Mapping[str, str] | None = None) -> Path:
 def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -> PriceTable:
     """Return plait's table with the user's own in it, which wins.
 
-    With `provider` a damaged table of the user's is passed over: it is read for the cost of an answer that is there
-    already, and a cost that is not known is better than an answer that is lost. `plait doctor` names the damage.
+    With `provider` its prices are wanted and no others, and a damaged table of the user's is passed over: it is read
+    for the cost of an answer that is there already, and a cost that is not known is better than an answer that is
+    lost. `plait doctor` names the damage.
 
     Raises:
         ConfigError: the user's table cannot be read, and no provider is given.
     """
     path = user_prices_path(environ)
-    table = bundled_prices()
+    table = bundled_prices(provider)
     if not path.is_file():
         return table
     try:
@@ -114,7 +115,7 @@ def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -
     except ConfigError:
         if not provider:
             raise
-        return PriceTable({name: rows for name, rows in table.providers.items() if name != provider}, table.as_of)
+        return PriceTable({}, table.as_of)
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
@@ -202,7 +203,7 @@ def _listed(document: Any, model: str) -> Price | None:
     return None
 
 
-def _table(document: Any, where: str) -> PriceTable:
+def _table(document: Any, where: str, provider: str = "") -> PriceTable:
     if not isinstance(document, Mapping) or not isinstance(document.get("providers"), Mapping):
         raise ConfigError(f"{where!r} is no table of prices", hint="it has `providers`, with models in them")
     as_of, currency = str(document.get("as_of", "")), str(document.get("currency", "USD"))
@@ -216,7 +217,7 @@ def _table(document: Any, where: str) -> PriceTable:
     providers = {
         str(name): {str(model): price(row) for model, row in models.items()}
         for name, models in document["providers"].items()
-        if isinstance(models, Mapping)
+        if isinstance(models, Mapping) and provider in ("", name)
     }
     return PriceTable(providers, as_of)
 

@@ -8,8 +8,8 @@ Law: with cache markers removed, head and messages of a request are a byte prefi
 
 from __future__ import annotations
 
-import base64
 import hashlib
+from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -142,7 +142,7 @@ class Prefix:
             ValueError: more markers than a request may hold.
         """
         kept = self._marked(marks)
-        added = _joined(kept, map(self._encode, extra))
+        added = _joined(kept, map(self._encode, extra)) if extra else ()
         stem = (*kept, *added)
         return Sent((*stem, tail), self._digests[-1], len(self._messages), stem, (*added, tail), self._encode)
 
@@ -151,12 +151,12 @@ class Prefix:
         return _fingerprint(self._digests[-1], (*_joined((self._head, self._buffer), map(self._encode, extra)), tail))
 
     def _marked(self, marks: Sequence[int]) -> tuple[bytes, ...]:
-        gaps = sorted({gap for mark in marks if (gap := self._gaps[mark]) is not None})
-        if len(gaps) > self._marks_max:
-            raise ValueError(f"{len(gaps)} cache markers, and a request may hold {self._marks_max}")
         kept = bytes(self._buffer)
+        gaps = sorted({gap for mark in marks if (gap := self._gaps[mark]) is not None}) if marks else ()
         if not gaps:
             return (self._head, kept)
+        if len(gaps) > self._marks_max:
+            raise ValueError(f"{len(gaps)} cache markers, and a request may hold {self._marks_max}")
         parts = [self._head]
         start = 0
         for gap in gaps:
@@ -210,7 +210,7 @@ def _fingerprint(digest: bytes, own: Sequence[bytes]) -> str:
     whole = hashlib.blake2b(digest, digest_size=FINGERPRINT_BYTES)
     for part in own:
         whole.update(part)
-    return base64.b64encode(whole.digest()).decode("ascii")
+    return b2a_base64(whole.digest(), newline=False).decode("ascii")
 
 
 def _digest(before: bytes, data: bytes | bytearray) -> bytes:

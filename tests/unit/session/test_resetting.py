@@ -456,3 +456,36 @@ def test_it_is_safe_when_it_returns(what: str) -> None:
             run_turn(client, "any", session, "task 4")
             assert [*left, "task 4"] == [text.strip() for text in asked(server)]
         assert replay_session(place(), built_in_spec("any", server.url)).is_same
+
+
+KILLED_WITHIN = """
+import os, signal, sys
+from plait import Tool, create_client, init_session, run_turn
+from plait.cli.specs import built_in_spec
+
+def die():
+    "Die."
+    os.kill(os.getpid(), signal.SIGKILL)
+
+spec = built_in_spec("any", sys.argv[1])
+tool = Tool("die", "Die.", die)
+session = init_session(spec, session_id="s", strict_cache_proof=False, tools=[tool])
+run_turn(create_client(spec), "any", session, "go")
+"""
+
+
+def test_a_turn_that_a_crash_left_is_closed_by_clearing() -> None:
+    """It is not gone on with, its calls are not run again, and compacting asks to finish it first."""
+    with ScriptServer([Say(calls=[Call("die")]), "Anew."]) as server:
+        killed = subprocess.run([sys.executable, "-c", KILLED_WITHIN, server.url], check=False, timeout=60)
+        assert -signal.SIGKILL == killed.returncode
+        with talk(server) as (session, client):
+            assert [True] == [session.is_unfinished]
+            with pytest.raises(ConfigError, match="unfinished"):
+                compact_session(client, "any", session)
+            assert 3 == clear_session(session)
+            assert [False] == [session.is_unfinished]
+        with talk(server) as (session, client):
+            run_turn(client, "any", session, "anew")
+            assert ["anew"] == asked(server)
+        assert replay_session(place(), built_in_spec("any", server.url)).told.difference is None

@@ -12,8 +12,11 @@ import pytest
 from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
 from plait.core.facts import Reset
+from plait.core.messages import ToolCall
 from plait.engine.spec import AgentSpec
+from plait.kernel.effects import Ask
 from plait.kernel.history import fault_in
+from plait.kernel.tools import Tool
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session
@@ -210,3 +213,25 @@ def test_a_session_without_a_journal_cannot_go_back(work: Path) -> None:
     with init_session(spec, durable=False) as session, pytest.raises(ConfigError, match="no journal"):
         rewind(session, 0)
     assert not (work.parent / "state").exists()
+
+
+def test_a_call_that_waits_is_not_run_after_a_rewind(work: Path) -> None:
+    """A turn that waits for an answer is closed: its call has a result that says so, and the history is valid."""
+
+    class Later:
+        def approve(self, call: ToolCall, tool: Tool) -> Ask:
+            return Ask("r1")
+
+    script: list[Any] = ["First.", Say("", calls=[Call("write_file", {"path": "a.txt", "content": "x"})]), "Third."]
+    with ScriptServer(script) as server:
+        spec = built_in_spec("any", server.url)
+        with (
+            create_client(spec) as client,
+            init_session(spec, session_id="s", strict_cache_proof=False, approver=Later()) as session,
+        ):
+            run_turn(client, "any", session, "task 1")
+            assert "waiting" == run_turn(client, "any", session, "task 2").status
+            rewind(session, 1)
+            assert ["task 1", "First."] == texts(session)
+            assert "Third." == run_turn(client, "any", session, "task 3").final_reply
+    assert "mine" == (work / "a.txt").read_text()

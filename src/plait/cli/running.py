@@ -171,7 +171,7 @@ def _time_limit(timeout_s: float | None, cancel: Cancel) -> Iterator[None]:
     if timeout_s is None:
         yield
         return
-    timer = threading.Timer(timeout_s, cancel.cancel, ("timeout",))
+    timer = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), cancel.cancel, ("timeout",))
     timer.daemon = True
     timer.start()
     try:

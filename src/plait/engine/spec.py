@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
+from plait.core.strict_json import JsonInvalid, parse
 from plait.engine.spec_fields import FIELDS, MAY_HOLD_SECRETS, WANTED, fits
 from plait.tools.library import default_tool_spec
 
@@ -20,6 +21,7 @@ RUN: Final = "run://"
 _NAMES: Final = ("agent_spec_{}.json", "inferred_tool_schema_{}.json", "tool_schema_{}.json")
 _DEFAULT_FUNCTIONS: Final = ("t_read", "t_write", "t_update", "t_run")
 _SIMILAR: Final = 0.8
+_SIZE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class AgentSpec(dict[str, object]):
@@ -173,14 +175,15 @@ def _program(model: str, endpoint: str) -> AgentSpec:
 def _read(path: Path, model: str, endpoint: str, *, keeps: bool = False) -> AgentSpec:
     """Read a spec; an endpoint that is given replaces the file's, unless the file is kept as it stands."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as file:
+            data = parse(file.read(_SIZE_BYTES_MAX + 1))
     except OSError as error:
         raise AgentSpecInvalidError(
             f"the agent spec {str(path)!r} cannot be read: {error.strerror or error}",
             model=model,
             hint="check the path; a relative one starts at the working directory",
         ) from error
-    except (ValueError, RecursionError) as error:
+    except JsonInvalid as error:
         raise AgentSpecInvalidError(
             f"the agent spec {str(path)!r} is not JSON: {error}", model=model, hint="mend the file"
         ) from error

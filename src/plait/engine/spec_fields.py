@@ -100,7 +100,7 @@ WANTED: Final[Mapping[Kind, str]] = MappingProxyType(
     {
         "text": "text",
         "variable": "the name of an environment variable, never a key",
-        "header": "the name of a header",
+        "header": "the name of a header that may carry a key",
         "headers": "an object of header names and texts",
         "variables": "an object of variable names and texts",
         "command": "a program's path, or a list of it and its arguments",
@@ -117,6 +117,8 @@ WANTED: Final[Mapping[Kind, str]] = MappingProxyType(
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FRAMING: Final = frozenset({"host", "connection", "content-length", "transfer-encoding", "content-type"})
+"""Headers that say how a request is to be read: a key in one of them breaks it."""
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -159,6 +161,10 @@ def _are_headers(value: object) -> bool:
     )
 
 
+def _is_header(value: object) -> bool:
+    return isinstance(value, str) and bool(_HEADER.fullmatch(value)) and value.lower() not in _FRAMING
+
+
 def _is_header_value(value: object) -> bool:
     return _is_number(value) or (isinstance(value, str) and bool(_HEADER_VALUE.fullmatch(value)))
 
@@ -175,7 +181,7 @@ _CHECKS: Final[Mapping[Kind, Callable[[object], bool]]] = MappingProxyType(
         "any": lambda value: True,
         "text": lambda value: isinstance(value, str),
         "variable": _is_variable,
-        "header": lambda value: isinstance(value, str) and bool(_HEADER.fullmatch(value)),
+        "header": _is_header,
         "headers": _are_headers,
         "variables": _are_variables,
         "command": _is_command,

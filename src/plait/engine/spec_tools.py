@@ -160,7 +160,7 @@ def _expand_aliases(schema: Mapping[str, object], schemas: Schemas, table: Dispa
     for alias, own in aliases.items() if isinstance(aliases, Mapping) else ():
         if alias in by_name:
             continue
-        if own not in by_name:
+        if not isinstance(own, str) or own not in by_name:
             near = difflib.get_close_matches(str(own), by_name, n=1)
             raise invalid(
                 schema,

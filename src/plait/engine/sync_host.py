@@ -249,7 +249,7 @@ class SyncHost(BaseHost):
 def _timer(timeout_s: float | None, cancel: Cancel) -> threading.Timer | None:
     if timeout_s is None:
         return None
-    timer = threading.Timer(timeout_s, cancel.cancel, ("timeout",))
+    timer = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), cancel.cancel, ("timeout",))
     timer.daemon = True
     timer.start()
     return timer

@@ -141,6 +141,10 @@ class AsyncHttpStream:
             raise StopAsyncIteration
         while True:
             for piece in self._unpacked:
+                # One read may unpack to a thousand times its size: the loop goes on, and can stop it, in between.
+                await asyncio.sleep(0)
+                if self._exchange.is_stopped:
+                    raise self._exchange.explain(None)
                 return piece
             packed = await self._read()
             if not packed:

@@ -13,6 +13,8 @@ from plait.models.transport import Timeouts
 
 Phase = Literal["connect", "first_byte", "idle", "total"]
 
+_FOREVER_S: Final = 1e9
+"""Thirty years: no socket can be told to wait for much longer, and nobody would see the end."""
 DRAIN_S: Final = 0.25
 """How long the end of a body may take once all that was wanted has come."""
 
@@ -24,7 +26,7 @@ class Pace:
 
     def __init__(self, limits: Timeouts) -> None:
         self._limits = limits
-        self._over_at = inf if limits.total_s is None else time.monotonic() + limits.total_s
+        self._over_at = _moment(limits.total_s)
         self.phase: Phase = "connect"
         self.until = inf
         """Moment, in `time.monotonic` seconds, at which the phase has taken too long."""
@@ -74,6 +76,10 @@ class Pace:
 
     def _begin(self, phase: Phase, seconds: float | None) -> None:
         self.phase = phase
-        self.until = inf if seconds is None else time.monotonic() + seconds
+        self.until = _moment(seconds)
         if self._over_at < self.until:
             self.phase, self.until = "total", self._over_at
+
+
+def _moment(seconds: float | None) -> float:
+    return inf if seconds is None or seconds > _FOREVER_S else time.monotonic() + seconds

@@ -157,8 +157,12 @@ class SyncStream:
         while data := self._read():
             if self._unpack is None:
                 yield data
-            else:
-                yield from self._unpack(data)
+                continue
+            for piece in self._unpack(data):
+                # One read may unpack to a thousand times its size: who stops it should not wait for all of that.
+                if self._exchange.is_aborted:
+                    raise Aborted
+                yield piece
 
     def finish(self) -> None:
         """Wait a moment for the end of the body, so that the connection can be used again."""

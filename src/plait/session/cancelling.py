@@ -38,7 +38,7 @@ def turn_signal(token: CancelToken | Cancel | None, timeout_s: float | None) -> 
     cancel = Cancel() if parent is None else parent.child()
     timer: threading.Timer | None = None
     if timeout_s is not None:
-        timer = threading.Timer(timeout_s, cancel.cancel, ("timeout",))
+        timer = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), cancel.cancel, ("timeout",))
         timer.daemon = True
         timer.start()
     try:

@@ -69,6 +69,8 @@ def test_e2_a_relative_path_and_a_tilde(here: Path, home: Path) -> None:
         (b"[1]", "is not a JSON object"),
         (b"[" * 100_000, "is not JSON"),
         (b"\xff", "is not JSON"),
+        (b'{"request_params": {"temperature": 1e400}}', "is not JSON: 1e400 is too large"),
+        (b"0" * 20_000_000, "is not JSON"),
     ],
 )
 def test_e2_a_file_that_is_no_spec_is_named(here: Path, content: bytes | None, problem: str) -> None:
@@ -216,6 +218,8 @@ def test_a_misspelt_field_is_named_with_the_right_one() -> None:
         ("min_cacheable_tokens", float("nan"), "a number"),
         ("key_env", "MY KEY", "the name of an environment variable"),
         ("auth_header", "X Key", "the name of a header"),
+        ("auth_header", "Content-Length", "that may carry a key"),
+        ("auth_header", "transfer-encoding", "that may carry a key"),
         ("extra_headers", {"X-Team": ["a"]}, "header names and texts"),
         ("command_env", {"SEED": 7}, "variable names and texts"),
         ("command", 5, "a program's path"),
@@ -288,6 +292,7 @@ def test_a_free_text_tool_gets_its_input() -> None:
             "python_function",
         ),
         ({"tool_specs": [tool_entry("read")], "aliases": {"b": "reed"}}, "alias 'b' for 'reed'", "'read'"),
+        ({"tool_specs": [tool_entry("read")], "aliases": {"b": ["read"]}}, "alias 'b' for", "read"),
     ],
 )
 def test_tools_that_do_not_fit_are_named(schema: dict[str, object], problem: str, advice: str) -> None:

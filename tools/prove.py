@@ -23,6 +23,8 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -30,15 +32,18 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 KEPT: Final = ROOT / ".prove"
 QUICK_S: Final = 270
+JOBS: Final = 2
+"""So many campaigns run at a time."""
 LAWS: Final = "laws (hypothesis)"
 _MARKED: Final = "(prove or campaign) and not real_model"
 _HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model"
 _ALL: Final = "not real_model"
 _CODES: Final = re.compile(r"C\d+(?: and C\d+)*")
 _IS_CAMPAIGN: Final = re.compile(r"\bcampaign: Campaign\b|\bmark\.prove\b")
+_IS_SIZED: Final = re.compile(r"\bcampaign: Campaign\b")
 _FOR_CASES: Final = 0.7
 """Of the time of a campaign; the rest is for what is around the cases."""
-_FOREVER_S: Final = 24 * 3_600
+_FOREVER_S: Final = 24 * 3_600.0
 _GRACE_S: Final = 10
 _PATIENCE: Final = 3
 """So many times its share a campaign may take before it is ended: a busy machine takes long to begin one."""
@@ -65,35 +70,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.fresh and kept.exists():
         kept.unlink()
     done = {} if not kept.exists() else {name: Outcome(**told) for name, told in json.loads(kept.read_text()).items()}
-    mine = [each for number, each in enumerate(campaigns()) if _is_mine(each[0], number, options.part)]
+    everything = [*campaigns(is_sized=options.quick)]
+    mine = [each for number, each in enumerate(everything) if _is_mine(each[0], number, options.part)]
     ends_s = time.monotonic() + seconds if seconds else None
     print(f"seed {options.seed}, part {options.part}; again: --seed {options.seed} --part {options.part} --fresh")
     print(_ROW.format("campaign", "cases", "seeds", "seconds", "failures", ""))
     outcomes = []
-    for number, (name, module) in enumerate(mine):
-        outcome = done.get(name) or _run((name, module), options, _share_s(ends_s, len(mine) - number), ends_s)
-        outcomes.append(outcome)
-        print(_ROW.format(name, outcome.cases, options.seed, f"{outcome.seconds:.1f}", outcome.failures, outcome.note))
-        sys.stdout.flush()
-        if not outcome.failures and not outcome.note:
-            done[name] = outcome
-            KEPT.mkdir(exist_ok=True)
-            kept.write_text(json.dumps({each: asdict(told) for each, told in done.items()}))
+    runner = Runner(options, ends_s, len(mine))
+    with ThreadPoolExecutor(JOBS) as pool:
+        running = [
+            pool.submit(runner.run, number, name, module) if name not in done else None
+            for number, (name, module) in enumerate(mine)
+        ]
+        try:
+            for (name, _), ran in zip(mine, running, strict=True):
+                outcome = ran.result() if ran else done[name]
+                outcomes.append(outcome)
+                print(_row(outcome, options.seed), flush=True)
+                if not outcome.failures and not outcome.note:
+                    done[name] = outcome
+                    KEPT.mkdir(exist_ok=True)
+                    kept.write_text(json.dumps({each: asdict(told) for each, told in done.items()}))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            runner.stop()
+            raise
     failures = sum(outcome.failures for outcome in outcomes)
     total_s = sum(outcome.seconds for outcome in outcomes)
     print(_ROW.format("all", sum(o.cases for o in outcomes), options.seed, f"{total_s:.1f}", failures, ""))
     return 1 if failures else 0
 
 
-def campaigns() -> Iterator[tuple[str, str]]:
-    """Give the campaigns as (name, module), those with a code first, and the laws.
+def _row(outcome: Outcome, seed: int) -> str:
+    numbers = (outcome.cases, seed, f"{outcome.seconds:.1f}", outcome.failures)
+    return _ROW.format(outcome.name, *numbers, outcome.note)
+
+
+def campaigns(*, is_sized: bool = False) -> Iterator[tuple[str, str]]:
+    """Give the campaigns as (name, module), those with a code first, and the laws; or those that come in any size.
 
     They are found in the text of the modules: pytest would take longer to find them than some take to run.
     """
     found = []
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         text = path.read_text(encoding="utf-8")
-        if _IS_CAMPAIGN.search(text):
+        if (_IS_SIZED if is_sized else _IS_CAMPAIGN).search(text):
             codes = _CODES.match(ast.get_docstring(ast.parse(text)) or "")
             name = path.stem.removeprefix("test_").replace("_", " ")
             where = path.parent.relative_to(ROOT / "tests")
@@ -108,80 +129,81 @@ def _is_mine(name: str, number: int, part: str) -> bool:
     return bool(_CODES.match(name)) or number % int(parts) == int(mine) - 1
 
 
-def _share_s(ends_s: float | None, left: int) -> float | None:
-    return None if ends_s is None else (ends_s - time.monotonic()) / left
+class Runner:
+    """Runs campaigns, several at a time, within the time that there is."""
+
+    def __init__(self, options: argparse.Namespace, ends_s: float | None, count: int) -> None:
+        self._options = options
+        self._ends_s = ends_s
+        self._count = count
+        self._processes: set[subprocess.Popen[str]] = set()
+
+    def run(self, number: int, name: str, module: str) -> Outcome:
+        """Run a campaign; the ones after its number have to have their share of the time as well."""
+        share_s = limit_s = _FOREVER_S
+        if self._ends_s is not None:
+            left_s = self._ends_s - time.monotonic()
+            share_s = min(left_s, JOBS * left_s / (self._count - number))
+            # It keeps to its share by itself; it is ended well after that, and never after the whole time.
+            limit_s = min(_PATIENCE * share_s, left_s)
+        if share_s < 1:
+            return Outcome(name, 0, 0.0, 0, "not reached")
+        KEPT.mkdir(exist_ok=True)
+        report = KEPT / f"report-{os.getpid()}-{number}.xml"
+        environ = {**os.environ, "PROVE_PART": self._options.part, "PROVE_SEED": str(self._options.seed)}
+        if self._ends_s is not None:
+            environ["PROVE_SECONDS"] = str(share_s * _FOR_CASES)
+        began_s = time.monotonic()
+        code, output = self._limited(_command(name, module, report, is_quick=self._options.quick), environ, limit_s)
+        seconds = time.monotonic() - began_s
+        if code is None:
+            return Outcome(name, 0, seconds, 0, "cut")
+        cases, failures, is_cut = _read(report)
+        report.unlink(missing_ok=True)
+        if code not in (0, 5):
+            print(output[-6_000:])
+            failures = max(1, failures)
+        return Outcome(name, cases, seconds, failures, "cut" if is_cut else "")
+
+    def stop(self) -> None:
+        """End what runs, children and all."""
+        for process in [*self._processes]:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _limited(self, command: Sequence[str], environ: dict[str, str], limit_s: float) -> tuple[int | None, str]:
+        """Run a command in a session of its own; None where its time was over and it was ended, children and all."""
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._processes.add(process)
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.communicate(timeout=_GRACE_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+            return None, ""
+        finally:
+            self._processes.discard(process)
+        return process.returncode, output
 
 
-def _limit_s(share_s: float | None, ends_s: float | None) -> float:
-    """When a campaign is ended: well after its share, which it keeps to by itself, and never after the whole time."""
-    if share_s is None or ends_s is None:
-        return _FOREVER_S
-    return min(_PATIENCE * share_s, ends_s - time.monotonic())
-
-
-def _run(
-    campaign: tuple[str, str], options: argparse.Namespace, share_s: float | None, ends_s: float | None
-) -> Outcome:
-    name, module = campaign
-    if share_s is not None and share_s < 1:
-        return Outcome(name, 0, 0.0, 0, "not reached")
-    report = KEPT / f"report-{os.getpid()}.xml"
-    KEPT.mkdir(exist_ok=True)
+def _command(name: str, module: str, report: Path, *, is_quick: bool) -> list[str]:
     # Of a module with a code everything belongs to the campaign, also what takes no size.
     marked = _HYPOTHESIS if name == LAWS else _ALL if _CODES.match(name) else _MARKED
-    profile = [] if options.quick else ["--hypothesis-profile=prove"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        module,
-        "-m",
-        marked,
-        "-q",
-        "-o",
-        "faulthandler_timeout=0",
-        "-o",
-        "junit_family=xunit1",
-        f"--junitxml={report}",
-    ]
-    environ = {**os.environ, "PROVE_PART": options.part, "PROVE_SEED": str(options.seed)}
-    if share_s is not None:
-        environ["PROVE_SECONDS"] = str(share_s * _FOR_CASES)
-    began_s = time.monotonic()
-    code, output = _limited([*command, *profile], environ, _limit_s(share_s, ends_s))
-    seconds = time.monotonic() - began_s
-    if code is None:
-        return Outcome(name, 0, seconds, 0, "cut")
-    cases, failures, is_cut = _read(report)
-    report.unlink(missing_ok=True)
-    if code not in (0, 5):
-        print(output[-6_000:])
-        failures = max(1, failures)
-    return Outcome(name, cases, seconds, failures, "cut" if is_cut else "")
-
-
-def _limited(command: Sequence[str], environ: dict[str, str], limit_s: float) -> tuple[int | None, str]:
-    """Run a command in a session of its own; None where its time was over and it was ended, children and all."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.communicate(timeout=_GRACE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        return None, ""
-    return process.returncode, output
+    command = [sys.executable, "-m", "pytest", module, "-m", marked, "-q", "-p", "no:cacheprovider"]
+    command += ["-o", "faulthandler_timeout=0", "-o", "junit_family=xunit1", f"--junitxml={report}"]
+    return command if is_quick else [*command, "--hypothesis-profile=prove"]
 
 
 def _read(report: Path) -> tuple[int, int, bool]:
@@ -210,7 +232,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--part", default="1/1", metavar="N/OF")
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed unless given")
-    parser.add_argument("--quick", action="store_true", help=f"end within {QUICK_S} seconds")
+    parser.add_argument("--quick", action="store_true", help=f"what comes in any size, within {QUICK_S} seconds")
     parser.add_argument("--fresh", action="store_true", help="run again what has passed")
     options = parser.parse_args(arguments)
     mine, slash, parts = options.part.partition("/")

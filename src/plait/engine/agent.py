@@ -5,11 +5,11 @@ Floor: 4. Owns: `Agent`, the simplest face; never: a file, a terminal or a key.
 
 from __future__ import annotations
 
-import random
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -18,7 +18,6 @@ from plait.core.events import Delta, Event
 from plait.core.ids import new_id
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
-from plait.core.redact import redact_secrets
 from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.cache_proof import CacheTerms, ProofMode
@@ -27,13 +26,16 @@ from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
 from plait.engine.limits import Limits
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
-from plait.engine.structured import Wanted, output_type_of, settle
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
 from plait.kernel.rules import Rules
 from plait.kernel.tools import Tool, ToolTable
+
+if TYPE_CHECKING:
+    from plait.engine.agent_options import AgentOptions, RunOptions
+    from plait.engine.structured import OutputType
 
 U = TypeVar("U")
 
@@ -51,33 +53,6 @@ class Profile:
     rubric: str | None = None
     """What an evaluation of the run looks for; not used by the run itself."""
     reasoning: Literal["low", "medium", "high"] | None = None
-
-
-class AgentOptions(TypedDict, total=False):
-    """Keywords of an agent, described there."""
-
-    system: str | None
-    approver: Approver | None
-    limits: Limits | None
-    context: ContextManager | None
-    plan_mode: bool
-    redact: bool
-    on_event: Callable[[Event], None] | None
-    options: Options | None
-    rules: Rules | None
-    on_boundary: BoundaryHook | None
-    strict_cache_proof: ProofMode
-    clock: Clock | None
-    threads: Threads | None
-
-
-class RunOptions(TypedDict, total=False):
-    """Keywords of a run, described there."""
-
-    profile: Profile | None
-    on_text: Callable[[str], None] | None
-    images: Iterable[ImageSource]
-    cancel: Cancel | None
 
 
 class Agent(Generic[T]):
@@ -154,14 +129,14 @@ class Agent(Generic[T]):
         self._context = context
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
         # Agents that fail together must not ask again together.
-        self._rules = rules_of(self.limits, rules or Rules(), random.getrandbits(32))
+        self._rules = rules_of(self.limits, rules or Rules(), int.from_bytes(os.urandom(4), "big"))
         self._on_event = on_event
         self._finishing = Finishing(self.limits.max_tool_result_tokens, _redacted if redact else None)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._cache = CacheTerms(strict_cache_proof)
         self._table = ToolTable(self._tools, compile=compile_schema)
-        self._output = output_type_of(output_type)
+        self._output = _output_type(output_type)
 
     @property
     def model(self) -> Model:
@@ -267,9 +242,11 @@ class Agent(Generic[T]):
         if profile.tool_filter is not None:
             table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
         options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
-        output = self._output if output_type is None else output_type_of(output_type)
+        output = self._output if output_type is None else _output_type(output_type)
         wanted = None
         if output is not None:
+            from plait.engine.structured import Wanted
+
             # What all runs of one context begin with stays the same, so that a type of one run's own adds no tool.
             wanted = Wanted.of(output, model, table, may_add_tool=self._context is None or output is self._output)
             options = wanted.options(options, has_other_tools=bool(table.schemas))
@@ -289,7 +266,12 @@ class Agent(Generic[T]):
         if self._context is not None:
             self._context.replace(state.history)
         conversation.observers.raise_fault()
-        end, value = settle(end, state, conversation.terms.policy.wanted)
+        wanted = conversation.terms.policy.wanted
+        value: Any = end.reply
+        if wanted is not None:
+            from plait.engine.structured import settle
+
+            end, value = settle(end, state, wanted)
         error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", "")))
         return RunResult(
             text_of(end, error),
@@ -311,6 +293,14 @@ def _model(model: Model | str) -> Model:
     return chat_model(model)
 
 
+def _output_type(given: object) -> OutputType | None:
+    if given is None:
+        return None
+    from plait.engine.structured import output_type_of  # most answers are text
+
+    return output_type_of(given)
+
+
 def _override(model: Model, name: str | None) -> Model:
     """Return the same model under another name, where a profile asks for one."""
     if name is None or name == model.name:
@@ -323,6 +313,8 @@ def _override(model: Model, name: str | None) -> Model:
 
 
 def _redacted(text: str) -> str:
+    from plait.core.redact import redact_secrets  # many patterns, for what tools bring
+
     return redact_secrets(text)[0]
 
 

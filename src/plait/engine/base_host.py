@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock
@@ -21,12 +21,14 @@ from plait.engine.cache_watch import CacheWatch
 from plait.engine.calls import Finishing
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
-from plait.engine.structured import Wanted
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Allow, Ask, Boundary, Deny, Outcome, Plan, Stop, Think
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import Tool, ToolTable
+
+if TYPE_CHECKING:
+    from plait.engine.structured import Wanted
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""

@@ -5,7 +5,6 @@ Floor: 1. Owns: the numbers and the arithmetic of retry delays; never: a clock o
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -39,6 +38,8 @@ class Retry:
         if failure.retry_after_s is not None:
             return max(0.0, failure.retry_after_s) if failure.retry_after_s <= self.stated_wait_max_s else None
         full_s = min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, _DOUBLINGS_MAX))
+        import random  # most requests are made once
+
         return full_s * (1 - random.Random(f"{self.seed}:{attempt}").random() / 2)
 
     def why_not(self, failure: ProviderFailed, attempt: int) -> str:

@@ -16,7 +16,6 @@ from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Image, ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, plain, text_of
-from plait.kernel.schema import hints_of, infer_parameters
 
 Check = Callable[[Mapping[str, object]], str | None]
 """Says in one sentence what is wrong with the arguments, or None."""
@@ -119,6 +118,8 @@ class Tool:
         """The JSON Schema: as given, or read off the function's signature."""
         if self.parameters is not None:
             return dict(self.parameters)
+        from plait.kernel.schema import infer_parameters  # a model is asked without tools as well
+
         return infer_parameters(self.fn, skip=self.context_parameter)
 
     @property
@@ -144,6 +145,8 @@ class Tool:
     @cached_property
     def context_parameter(self) -> str | None:
         """Name of the function's parameter that wants a `ToolContext` (or one or None), if it has one."""
+        from plait.kernel.schema import hints_of
+
         wanted = (ToolContext, ToolContext | None)
         return next((name for name, hint in hints_of(self.fn).items() if hint in wanted), None)
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from plait.core.exchange import ProviderFailed, ToolSchema
 from plait.core.messages import Message, assistant
-from plait.wire.overflow import output_limit_in
 from plait.wire.profile import WireProfile
 
 _TOOL: Final = re.compile(r"\btools(?:\[|\.)(\d{1,6})\b")
@@ -50,7 +49,7 @@ class Adjusting:
             new = set(named) - self._learnt
             self._learnt.update(new)
             return bool(new)
-        limit = output_limit_in(failed.hint) if failed.kind == "context_overflow" else None
+        limit = _output_limit_in(failed.hint) if failed.kind == "context_overflow" else None
         if limit is None or limit < OUTPUT_TOKENS_MIN or (self.output_max is not None and limit >= self.output_max):
             return False
         self.output_max, self.epoch = limit, epoch
@@ -77,6 +76,12 @@ class Adjusting:
         if not self.takes("parallel_tool_calls"):
             wire = replace(wire, parallel_tool_calls=None)
         return wire if self.takes("stream_options") else replace(wire, stream_usage=False)
+
+
+def _output_limit_in(hint: str) -> int | None:
+    from plait.wire.overflow import output_limit_in  # many patterns, for what few conversations ever hear
+
+    return output_limit_in(hint)
 
 
 def tool_named_in(message: str, tools: Sequence[ToolSchema]) -> str:

@@ -19,13 +19,13 @@ from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
 from plait.models.credentials import Credentials
 from plait.models.endpoint import SECRET_NAME, Endpoint
-from plait.models.key_change import KeyChange, key_change
 from plait.models.limiter import RateLimiter
 from plait.models.pool import CredentialPool
 from plait.models.transport import AsyncTransport, Network, Timeouts, Transport
 
 if TYPE_CHECKING:
     from plait.models.async_http import AsyncHttpTransport
+    from plait.models.key_change import KeyChange
     from plait.models.prices import Price, PriceTable
     from plait.models.sync_http import SyncTransport
 
@@ -128,8 +128,12 @@ class Backend:
 
     def after(self, key: str, failed: ProviderFailed, tried: Collection[str] = ()) -> KeyChange | None:
         """Say what comes after a key that was refused, None where the failure is not about it; see `key_change`."""
+        if self._pool is None:
+            return None
+        from plait.models.key_change import key_change  # until a key is refused nobody asks
+
         where = self._credentials.label if len(self._credentials.sources) == 1 else ""
-        return None if self._pool is None else key_change(self._pool, key, failed, tried, where)
+        return key_change(self._pool, key, failed, tried, where)
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request with this key; made once."""

@@ -13,13 +13,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, InvalidOperation, localcontext
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
 from plait.models.transport import HttpRequest, Timeouts, Transport
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MILLION: Final = Decimal(1_000_000)
 _MONEY_DIGITS: Final = 50
@@ -71,18 +73,20 @@ class PriceTable:
 
 def bundled_prices(provider: str = "") -> PriceTable:
     """Read the table that comes with plait; with `provider`, its rows alone."""
-    path = Path(__file__).with_name("prices.json")
-    return _table(json.loads(path.read_text(encoding="utf-8")), path.name, provider)
+    path = os.path.join(os.path.dirname(__file__), "prices.json")
+    with open(path, encoding="utf-8") as file:
+        return _table(json.load(file), "prices.json", provider)
 
 
-def read_prices(path: Path) -> PriceTable:
+def read_prices(path: str | os.PathLike[str]) -> PriceTable:
     """Read a user's own table, in the form of the bundled one.
 
     Raises:
         ConfigError: it cannot be read.
     """
     try:
-        return _table(json.loads(path.read_text(encoding="utf-8")), str(path))
+        with open(path, encoding="utf-8") as file:
+            return _table(json.load(file), str(path))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"the prices in {str(path)!r} cannot be read: {error}", hint="compare it with prices.json"
@@ -91,9 +95,9 @@ def read_prices(path: Path) -> PriceTable:
 
 def user_prices_path(environ: Mapping[str, str] | None = None) -> Path:
     """Return where a user's own table is: `prices.json` in plait's configuration folder."""
-    environ = os.environ if environ is None else environ
-    base = environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "plait" / "prices.json"
+    from pathlib import Path  # an answer is priced without
+
+    return Path(_user_prices(environ))
 
 
 def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -> PriceTable:
@@ -106,9 +110,9 @@ def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -
     Raises:
         ConfigError: the user's table cannot be read, and no provider is given.
     """
-    path = user_prices_path(environ)
+    path = _user_prices(environ)
     table = bundled_prices(provider)
-    if not path.is_file():
+    if not os.path.isfile(path):
         return table
     try:
         return table.with_prices(read_prices(path))
@@ -116,6 +120,13 @@ def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -
         if not provider:
             raise
         return PriceTable({}, table.as_of)
+
+
+def _user_prices(environ: Mapping[str, str] | None) -> str:
+    base = (os.environ if environ is None else environ).get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "plait", "prices.json")
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:

@@ -15,9 +15,9 @@ from plait.core.ids import new_id
 from plait.core.messages import Message, Opaque, Part, Reasoning, StopReason, Text, ToolCall
 from plait.core.strict_json import JsonInvalid, parse_object
 from plait.core.usage import Usage
-from plait.wire.error_words import class_of_word, plain_word
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions
+from plait.wire.words import plain_word
 
 Finish = Literal["stop", "tool_calls", "length", "content_filter", "error"]
 
@@ -188,6 +188,8 @@ def _looks_whole(answer: Answer) -> bool:
 
 
 def _failed_finish(raw: str) -> Failure:
+    from plait.wire.error_words import class_of_word  # long tables, for answers that fail
+
     kind = class_of_word(raw.rpartition(":")[2]) or "unavailable"
     says_why = plain_word(raw) not in _GIVING_UP
     return Failure.of(kind, raw if says_why else f"the provider gave up: finish reason {raw!r}")

@@ -15,7 +15,6 @@ from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
-from plait.wire.lenient import lenient_documents, lenient_loads
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
@@ -206,6 +205,8 @@ class Decoder:
 
 def _lenient_loads(data: bytes) -> object:
     """Return a document, or several glued together, that strict parsers refuse; None for what is no JSON."""
+    from plait.wire.lenient import lenient_documents, lenient_loads  # most streams are JSON
+
     text = data.removeprefix(b"data:").decode("utf-8", "replace")
     document = lenient_loads(text)
     return lenient_documents(text) if document is None and text.startswith("{") else document

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from plait.wire.lenient import lenient_loads
-
 MESSAGE_CHARS_MAX: Final = 2_000
 _PARAM_CHARS_MAX: Final = 200
 _DEPTH_MAX: Final = 4
@@ -140,7 +138,11 @@ def _inner(value: Mapping[str, object]) -> Iterator[object]:
 
 
 def _parsed(text: str) -> object:
-    return lenient_loads(text) if text.lstrip().startswith(("{", "[")) else None
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    from plait.wire.lenient import lenient_loads  # most answers hold no error
+
+    return lenient_loads(text)
 
 
 def _message(item: Mapping[str, object]) -> str:

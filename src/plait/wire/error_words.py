@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from plait.core.errors import ErrorClass
+from plait.wire.words import plain_word
 
 _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
     "auth": """invalid_api_key incorrect_api_key authentication_error invalid_authentication_error unauthenticated
@@ -59,11 +60,6 @@ _BY_CLASS: Final[Mapping[ErrorClass, str]] = {
         input_text_risk_detection 1301""",
     "protocol": "tool_use_failed malformed_function_call output_parse_failed",
 }
-
-
-def plain_word(word: str) -> str:
-    """Return a code or type without what providers disagree about: case, underscores, other signs."""
-    return "".join(filter(str.isalnum, word.lower()))
 
 
 _BY_WORD: Final[Mapping[str, ErrorClass]] = MappingProxyType(

@@ -1,0 +1,52 @@
+"""The keywords of an agent and of a run, for whoever passes them on with their types.
+
+Floor: 4. Owns: their names and types; never: what they mean (`agent`). Only type checkers read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypedDict
+
+from plait.core.cancel import Cancel
+from plait.core.clock import Clock
+from plait.core.events import Event
+from plait.core.images import ImageSource
+from plait.engine.approval import Approver
+from plait.engine.base_host import BoundaryHook
+from plait.engine.cache_proof import ProofMode
+from plait.engine.context_manager import ContextManager
+from plait.engine.limits import Limits
+from plait.engine.threads import Threads
+from plait.kernel.ports import Options
+from plait.kernel.rules import Rules
+
+if TYPE_CHECKING:
+    from plait.engine.agent import Profile
+
+
+class AgentOptions(TypedDict, total=False):
+    """Keywords of an agent, described there."""
+
+    system: str | None
+    approver: Approver | None
+    limits: Limits | None
+    context: ContextManager | None
+    plan_mode: bool
+    redact: bool
+    on_event: Callable[[Event], None] | None
+    options: Options | None
+    rules: Rules | None
+    on_boundary: BoundaryHook | None
+    strict_cache_proof: ProofMode
+    clock: Clock | None
+    threads: Threads | None
+
+
+class RunOptions(TypedDict, total=False):
+    """Keywords of a run, described there."""
+
+    profile: Profile | None
+    on_text: Callable[[str], None] | None
+    images: Iterable[ImageSource]
+    cancel: Cancel | None

@@ -22,6 +22,8 @@ _LINE_BYTES_MAX: Final = 8_192
 _STATUS_LINE: Final = re.compile(r"HTTP/1\.([01]) (\d{3})(?: .*)?")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding"})
+"""What says where a request goes and where it ends; two of one of these, and a proxy and a server read two requests."""
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
@@ -80,7 +82,7 @@ def _begin_head(method: str, target: str, host: str, headers: Mapping[str, str])
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r} holds a character that no header can carry")
-        if name.lower() != "host":
+        if name.lower() not in _OURS:
             lines.append(f"{name}: {value}")
     return "\r\n".join((*lines, "")).encode("latin-1")
 

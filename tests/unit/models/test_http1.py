@@ -118,3 +118,10 @@ def test_a_request_names_its_host_and_length_once() -> None:
     """The head is complete, and a caller's own Host header does not double ours."""
     head = request_head("POST", "/v1?x=1", "models.example:8080", {"host": "other", "Accept": "*/*"}, 12)
     assert b"POST /v1?x=1 HTTP/1.1\r\nHost: models.example:8080\r\nAccept: */*\r\nContent-Length: 12\r\n\r\n" == head
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding"])
+def test_no_header_says_otherwise_where_a_request_ends(name: str) -> None:
+    """What frames a request is made from the request alone, whatever a configuration adds."""
+    plain = request_head("POST", "/v1", "here", {"X-A": "b"}, 5)
+    assert plain == request_head("POST", "/v1", "here", {name: "3", "X-A": "b"}, 5)

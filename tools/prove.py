@@ -75,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ends_s = time.monotonic() + seconds if seconds else None
     print(f"seed {options.seed}, part {options.part}; again: --seed {options.seed} --part {options.part} --fresh")
     print(_ROW.format("campaign", "cases", "seeds", "seconds", "failures", ""))
+    # Whoever ends this, by whatever signal, ends what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = []
     runner = Runner(options, ends_s, len(mine))
     with ThreadPoolExecutor(JOBS) as pool:
@@ -245,4 +247,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on where this was")

@@ -159,6 +159,7 @@ class Runner:
         code, output = self._limited(_command(name, module, report, is_quick=self._options.quick), environ, limit_s)
         seconds = time.monotonic() - began_s
         if code is None:
+            report.unlink(missing_ok=True)
             return Outcome(name, 0, seconds, 0, "cut")
         cases, failures, is_cut = _read(report)
         report.unlink(missing_ok=True)

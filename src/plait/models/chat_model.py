@@ -136,9 +136,10 @@ class ChatChannel:
         Raises:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
-        attempt = self.line.begin(ask, emit)
+        attempt, limiter = self.line.begin(ask, emit), self.line.backend.limiter
         while True:
-            wait_for_place(self.line.backend.limiter, cancel, self.line.tell)
+            if limiter is not None:
+                wait_for_place(limiter, cancel, self.line.tell)
             try:
                 return self._exchange(attempt, cancel)
             except Aborted:
@@ -196,9 +197,10 @@ class AsyncChatChannel:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
         await self.line.backend.afind_key()
-        attempt = self.line.begin(ask, emit)
+        attempt, limiter = self.line.begin(ask, emit), self.line.backend.limiter
         while True:
-            await await_place(self.line.backend.limiter, cancel, self.line.tell)
+            if limiter is not None:
+                await await_place(limiter, cancel, self.line.tell)
             try:
                 return await self._exchange(attempt, cancel)
             except Aborted:

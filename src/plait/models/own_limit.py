@@ -15,19 +15,15 @@ from plait.kernel.ports import Tell
 from plait.models.limiter import RateLimiter
 
 
-def wait_for_place(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
+def wait_for_place(limiter: RateLimiter, cancel: Cancel, tell: Tell) -> None:
     """Wait in this thread until the limit lets the next request go; raise `Interrupted` when `cancel` is given."""
-    if limiter is None:
-        return
     with _place(limiter, tell) as wait_s:
         if wait_s and cancel.wait(wait_s):
             raise Interrupted(cancel.reason or "interrupted")
 
 
-async def await_place(limiter: RateLimiter | None, cancel: Cancel, tell: Tell) -> None:
+async def await_place(limiter: RateLimiter, cancel: Cancel, tell: Tell) -> None:
     """Wait in this task until the limit lets the next request go; raise `Interrupted` when `cancel` is given."""
-    if limiter is None:
-        return
     with _place(limiter, tell) as wait_s:
         if wait_s:
             await _sleep(wait_s, cancel)

@@ -138,7 +138,7 @@ class ChatAssembler:
         winner = ordered[0]
         content = next(filter(None, ("".join(choice.content) for choice in ordered)), "")
         refusal = next(filter(None, ("".join(choice.refusal) for choice in ordered)), "")
-        thinker = next((choice for choice in ordered if choice.has_thought), winner)
+        thinker = next((choice for choice in ordered if choice.has_thought), None)
         calls = winner.calls.calls()
         if self._profile.calls == "inline" and not calls:
             calls = extract_inline_calls(content)
@@ -150,7 +150,7 @@ class ChatAssembler:
             usage=self._usage,
             failure=self._failure or _lost_name(winner),
             details=self._details,
-            replay=_replay(thinker) if thinker.has_thought else None,
+            replay=None if thinker is None else _replay(thinker),
         )
 
     def _take_choice(self, item: Mapping[str, object], pieces: list[Piece]) -> None:
@@ -330,9 +330,9 @@ def _segments_of_parts(content: object) -> Iterator[tuple[Literal["content", "re
                 yield "content", part["text"]
 
 
-def _parts(thinker: _Choice, content: str, calls: list[ToolCall]) -> tuple[Part, ...]:
+def _parts(thinker: _Choice | None, content: str, calls: list[ToolCall]) -> tuple[Part, ...]:
     parts: list[Part] = []
-    if thinker.has_thought:
+    if thinker is not None:
         reasoning, opaque = "".join(thinker.reasoning), _opaque(thinker)
         if reasoning or opaque:
             parts.append(Reasoning(reasoning, opaque or None))

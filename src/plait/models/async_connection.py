@@ -9,7 +9,7 @@ import asyncio
 import select
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -221,7 +221,8 @@ async def until_the_loop_ends(
             await asyncio.sleep(0)  # the transports' own goodbyes
 
 
-async def open_connection(route: Route, tls: ssl.SSLContext | None) -> Connection:
+async def open_connection(route: Route, tls: ssl.SSLContext | None, on_tunnel: Callable[[], None]) -> Connection:
+    """Connect; `on_tunnel` is called once a proxy that makes a tunnel has made it."""
     loop = asyncio.get_running_loop()
     host, port = route.address
     direct_tls = None if route.is_tunnelled else tls
@@ -238,6 +239,7 @@ async def open_connection(route: Route, tls: ssl.SSLContext | None) -> Connectio
         return connection
     try:
         await _tunnel(connection, route)
+        on_tunnel()
         if tls is None:
             return connection
         tunnel = await loop.start_tls(connection.transport, connection, tls, server_hostname=route.host)

@@ -18,7 +18,7 @@ from math import inf
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
 from plait.models.async_connection import Connection, Idle, open_connection, until_the_loop_ends
-from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
+from plait.models.failures import At, ProxyRefused, Via, failure_of, timeout_failure, via_of
 from plait.models.http1 import BrokenOff, NotHttp, RequestHeads
 from plait.models.pace import Pace
 from plait.models.routes import Destination, Route, destination_of, tls_context
@@ -98,10 +98,14 @@ class AsyncHttpTransport:
 
     async def _connect(self, route: Route, exchange: _Exchange) -> Connection:
         """Connect in a task of its own, because nothing else can be stopped there."""
-        connecting = asyncio.ensure_future(open_connection(route, self._tls_context() if route.is_tls else None))
+        exchange.via = via_of(route)
+        tls = self._tls_context() if route.is_tls else None
+        connecting = asyncio.ensure_future(open_connection(route, tls, exchange.pass_proxy))
         exchange.watch(connecting.cancel)
         try:
-            return await connecting
+            connection = await connecting
+            exchange.pass_proxy()
+            return connection
         except asyncio.CancelledError:
             if not exchange.is_stopped:
                 raise
@@ -209,6 +213,8 @@ class _Exchange:
         self.url = url
         self.pace = pace
         self.is_aborted = False
+        self.via: Via | None = None
+        """A proxy that is still to be passed."""
         self._is_late = False
         self._is_waiting = False
         self._loop = asyncio.get_running_loop()
@@ -235,6 +241,10 @@ class _Exchange:
         """From now on `stop` is called when the deadline passes or the exchange is aborted."""
         self._stop = stop
         self._set_timer()
+
+    def pass_proxy(self) -> None:
+        """From now on what goes wrong is not the proxy's."""
+        self.via = None
 
     def begin(self, connection: Connection) -> None:
         """Send the request over `connection`, and wait for its answer there."""
@@ -293,9 +303,9 @@ class _Exchange:
         if self.is_aborted or (error is None and not self._is_late):
             return Aborted()
         if self._is_late:
-            return timeout_failure(self.pace, self.url, self._at)
+            return timeout_failure(self.pace, self.url, self._at, self.via)
         assert error is not None
-        return failure_of(error, self.url, self._at)
+        return failure_of(error, self.url, self._at, self.via)
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -9,14 +9,17 @@ import errno
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed
 from plait.models.http1 import BrokenOff
 from plait.models.pace import Pace
+
+if TYPE_CHECKING:
+    from plait.models.routes import Route
 
 Trouble = Literal[
     "refused",
@@ -56,12 +59,12 @@ _CASES: Final[Mapping[Trouble, _Case]] = {
     ),
     "dns": _Case(
         "dns",
-        "there is no host called {host!r}",
+        "there is no host called {name}",
         "check the spelling of the endpoint",
         retryable=False,
     ),
     "dns_temporary": _Case(
-        "dns", "the name {host!r} cannot be looked up now: {reason}", "check the network and the name server"
+        "dns", "the name {name} cannot be looked up now: {reason}", "check the network and the name server"
     ),
     "certificate": _Case(
         "certificate",
@@ -79,7 +82,7 @@ _CASES: Final[Mapping[Trouble, _Case]] = {
     "proxy": _Case(
         "proxy",
         "the proxy would not connect to {where}: {reason}",
-        "check HTTPS_PROXY and its user and password, or name the host in NO_PROXY",
+        "check {source} and its user and password, or name the host in NO_PROXY",
         retryable=False,
     ),
     "closed": _Case("closed", "{where} closed the connection before it answered"),
@@ -100,11 +103,45 @@ _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAY
 _UNKNOWN_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
-def failure_of(error: BaseException, url: str, at: At) -> ProviderFailed:
-    """Say what `error` means for a request to `url` that had got as far as `at`."""
+@dataclass(frozen=True, slots=True)
+class Via:
+    """The proxy that was being reached when something went wrong."""
+
+    host: str
+    port: int
+    source: str
+    """What named it: a variable, or a setting."""
+
+    @property
+    def words(self) -> str:
+        """The proxy, and where it came from."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"the proxy {name}:{self.port} ({self.source})"
+
+    @property
+    def hint(self) -> str:
+        """What to do about a proxy that cannot be reached."""
+        return f"check the proxy, correct or remove {self.source}, or name the host in NO_PROXY"
+
+
+def via_of(route: Route) -> Via | None:
+    """Return the proxy that a connection has to pass, None for a direct one."""
+    return Via(route.proxy_host, route.proxy_port, route.proxy_source) if route.proxy_host else None
+
+
+def failure_of(error: BaseException, url: str, at: At, via: Via | None = None) -> ProviderFailed:
+    """Say what `error` means for a request to `url` that had got as far as `at`.
+
+    `via` is a proxy that was still to be passed.
+    """
     trouble, reason = _trouble_of(error)
     if trouble == "proxy":
         at = "connect"
+        case = _CASES[trouble]
+        source = "HTTPS_PROXY" if via is None else via.source
+        return _failed(replace(case, hint=case.hint.format(source=source)), url, at, reason)
+    if via is not None:
+        return _failed_before(via, _CASES[trouble], at, reason)
     is_broken_off = at == "stream" and trouble in ("closed", "garbage", "tls", "unreachable")
     return _failed(_BROKEN_OFF if is_broken_off else _CASES[trouble], url, at, reason)
 
@@ -114,8 +151,11 @@ def encoding_failure(url: str, reason: str) -> ProviderFailed:
     return _failed(_CASES["encoding"], url, "stream", reason)
 
 
-def timeout_failure(pace: Pace, url: str, at: At) -> ProviderFailed:
-    """Say which limit an exchange has passed."""
+def timeout_failure(pace: Pace, url: str, at: At, via: Via | None = None) -> ProviderFailed:
+    """Say which limit an exchange has passed; `via` is a proxy that was still to be passed."""
+    if via is not None and pace.phase == "connect":
+        message = f"no connection with {via.words} within {pace.limit_s:g} s"
+        return ProviderFailed("timeout", message, phase=at, detail=pace.phase, hint=via.hint)
     where, limit = where_of(url), f"{pace.limit_s:g} s"
     sentences = {
         "connect": (f"no connection with {where} within {limit}", "check the address, the network and any proxy"),
@@ -142,8 +182,15 @@ def where_of(url: str) -> str:
 
 
 def _failed(case: _Case, url: str, at: At, reason: str) -> ProviderFailed:
-    message = case.message.format(where=where_of(url), host=urlsplit(url).hostname or "", reason=reason)
+    message = case.message.format(where=where_of(url), name=repr(urlsplit(url).hostname or ""), reason=reason)
     return ProviderFailed(case.kind, message, phase=at, detail=case.detail, hint=case.hint, retryable=case.retryable)
+
+
+def _failed_before(via: Via, case: _Case, at: At, reason: str) -> ProviderFailed:
+    """Return the failure of a proxy: it is what has to be mended, whatever the endpoint is."""
+    name = f"{via.host!r}, which is the proxy of {via.source},"
+    message = case.message.format(where=via.words, name=name, reason=reason).rstrip(",")
+    return ProviderFailed(case.kind, message, phase=at, detail=case.detail, hint=via.hint, retryable=case.retryable)
 
 
 def _trouble_of(error: BaseException) -> tuple[Trouble, str]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from plait.core.errors import ConfigError
 from plait.models.transport import Network
@@ -43,6 +44,8 @@ class Route:
     """Name and password for a SOCKS proxy that wants them."""
     is_socks: bool = False
     """The proxy speaks SOCKS5."""
+    proxy_source: str = ""
+    """What named the proxy: a variable, or the setting `proxy`."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -103,20 +106,21 @@ def route_of(url: str, network: Network) -> Route:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url!r} is not an http:// or https:// address", hint="check the endpoint")
     direct = Route(parts.scheme, _ascii(parts.hostname), _port(url))
-    proxy = _proxy_of(direct, network)
+    proxy, source = _proxy_of(direct, network)
     if not proxy:
         return direct
     at = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if at.scheme not in ("http", *_SOCKS) or not at.hostname:
         raise ConfigError(
-            f"a proxy of the kind {at.scheme}:// cannot be used",
-            hint="give an http:// or socks5:// proxy, or unset the variable",
+            f"a proxy of the kind {at.scheme}:// cannot be used, and {source} names one",
+            hint=f"give {source} an http:// or socks5:// proxy, or none",
         )
     login = (unquote(at.username), unquote(at.password or "")) if at.username else None
+    through = replace(direct, proxy_host=at.hostname, proxy_port=_proxy_port(at, source), proxy_source=source)
     if at.scheme in _SOCKS:
-        return replace(direct, proxy_host=at.hostname, proxy_port=at.port or 1080, socks_login=login, is_socks=True)
+        return replace(through, socks_login=login, is_socks=True)
     auth = "" if login is None else f"Basic {base64.b64encode(':'.join(login).encode()).decode('ascii')}"
-    return replace(direct, proxy_host=at.hostname, proxy_port=at.port or 80, proxy_auth=auth)
+    return replace(through, proxy_auth=auth)
 
 
 def is_private(host: str) -> bool:
@@ -193,16 +197,32 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _proxy_of(route: Route, network: Network) -> str | None:
+def _proxy_port(at: SplitResult, source: str) -> int:
+    try:
+        port = at.port
+    except ValueError as error:
+        raise ConfigError(f"the proxy that {source} names has no usable port", hint=f"correct {source}") from error
+    return port or (1080 if at.scheme in _SOCKS else 80)
+
+
+def _proxy_of(route: Route, network: Network) -> tuple[str, str]:
+    """Return the URL of the proxy and what names it, both empty for none."""
     if is_loopback(route.host):
-        return None
+        return "", ""
     if network.proxy:
-        return network.proxy
+        return network.proxy, "`proxy`"
     if not network.trust_env:
-        return None
+        return "", ""
     import urllib.request  # heavy, and not needed for this machine
 
     proxies = urllib.request.getproxies()
     if urllib.request.proxy_bypass(f"{route.host}:{route.port}"):
-        return None
-    return proxies.get(route.scheme) or proxies.get("all")
+        return "", ""
+    scheme = route.scheme if proxies.get(route.scheme) else "all"
+    return proxies.get(scheme, ""), _variable(scheme)
+
+
+def _variable(scheme: str) -> str:
+    """Return the variable that names the proxy for a scheme; some systems keep proxies in their own settings."""
+    names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
+    return next((name for name in names if os.environ.get(name)), "the system's settings")

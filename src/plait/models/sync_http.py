@@ -18,7 +18,7 @@ from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
-from plait.models.failures import At, ProxyRefused, failure_of, timeout_failure
+from plait.models.failures import At, ProxyRefused, Via, failure_of, timeout_failure, via_of
 from plait.models.http1 import BrokenOff, NotHttp, RequestHeads, ResponseParser, request_head
 from plait.models.pace import Pace
 from plait.models.routes import Destination, Route, destination_of, tls_context
@@ -115,10 +115,12 @@ class SyncTransport:
         sock.close()
 
     def _connect(self, route: Route, exchange: _Exchange) -> socket.socket:
+        exchange.via = via_of(route)
         sock = _dial(*route.address, exchange)
         try:
             if route.is_tunnelled:
                 _tunnel(sock, route, exchange)
+            exchange.via = None
             if not route.is_tls:
                 return sock
             # Wrapping takes the descriptor away from `sock`; a second one stays for whoever stops the exchange.
@@ -215,6 +217,8 @@ class _Exchange:
         self.pace = pace
         self.is_aborted = False
         self.parser: ResponseParser | None = None
+        self.via: Via | None = None
+        """A proxy that is still to be passed."""
         self.explained = _Explained(self)
         """Turns what goes wrong inside into `ProviderFailed` or `Aborted`."""
         self._lock = threading.RLock()  # a signal handler may abort while this thread holds it
@@ -300,9 +304,9 @@ class _Explained:
         if exchange.is_aborted and (error is None or isinstance(error, (OSError, BrokenOff, NotHttp))):
             raise Aborted from None
         if isinstance(error, TimeoutError):
-            raise timeout_failure(exchange.pace, exchange.url, exchange.at) from error
+            raise timeout_failure(exchange.pace, exchange.url, exchange.at, exchange.via) from error
         if isinstance(error, (OSError, BrokenOff, NotHttp, ProxyRefused, ValueError)):
-            raise failure_of(error, exchange.url, exchange.at) from error
+            raise failure_of(error, exchange.url, exchange.at, exchange.via) from error
 
 
 def _dial(host: str, port: int, exchange: _Exchange) -> socket.socket:

@@ -7,10 +7,13 @@ import errno
 import socket
 import ssl
 import struct
+import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
+from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
 from plait.models.async_http import AsyncHttpTransport
 from plait.models.errors import to_error
@@ -114,6 +117,82 @@ def test_a_proxy_that_does_not_answer_properly_is_a_failure(
     with raw_server(serve) as url, pytest.raises(ProviderFailed) as failed:
         fetch([request_to("https://models.example/v1")], None, Network(proxy=url.removesuffix("/v1")))
     assert (kind, "connect", is_retryable) == (failed.value.kind, failed.value.phase, failed.value.retryable)
+
+
+def _closed_port() -> int:
+    """Return a port at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+@pytest.mark.parametrize("endpoint", ["http", "https"])
+def test_a_proxy_where_nothing_listens_is_named(
+    fetch: Fetch, endpoint: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure names the proxy and the variable it came from, and does not send its reader to the endpoint."""
+    variable, port = f"{endpoint}_proxy".upper(), _closed_port()
+    monkeypatch.setenv(variable, f"{scheme}://me:secret@127.0.0.1:{port}")
+    with pytest.raises(ProviderFailed) as caught:
+        fetch([request_to(f"{endpoint}://models.example/v1")])
+    failed = caught.value
+
+    assert f"nothing listens at the proxy 127.0.0.1:{port} ({variable})" == failed.message
+    assert f"check the proxy, correct or remove {variable}, or name the host in NO_PROXY" == failed.hint
+    assert ("unavailable", "refused", "connect", True) == (failed.kind, failed.detail, failed.phase, failed.retryable)
+
+
+def test_a_proxy_without_an_address_is_named(fetch: Fetch) -> None:
+    """A proxy's name that nobody knows is told as the proxy's, with the setting that holds it."""
+    with pytest.raises(ProviderFailed) as caught:
+        fetch([request_to("https://models.example/v1")], None, Network(proxy="http://proxy.invalid:3128"))
+
+    assert "dns" == caught.value.detail
+    assert "'proxy.invalid', which is the proxy of `proxy`" in caught.value.message
+    assert "models.example" not in caught.value.message
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_a_proxy_that_keeps_silent_is_named(fetch: Fetch, scheme: str) -> None:
+    """Time that is spent on reaching the proxy is the proxy's."""
+    gone = threading.Event()
+
+    def say_nothing(_: socket.socket) -> None:
+        gone.wait(30)
+
+    with raw_server(say_nothing) as url:
+        address = urlsplit(url).netloc
+        with pytest.raises(ProviderFailed) as caught:
+            fetch(
+                [request_to("https://models.example/v1")],
+                Timeouts(connect_s=0.1),
+                Network(proxy=f"{scheme}://{address}"),
+            )
+        gone.set()
+
+    assert f"no connection with the proxy {address} (`proxy`) within 0.1 s" == caught.value.message
+
+
+def test_a_host_behind_a_proxy_is_not_the_proxy(fetch: Fetch) -> None:
+    """Once the tunnel stands, what goes wrong is the endpoint's."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4_096)
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        connection.recv(4_096)
+
+    with raw_server(serve) as url, pytest.raises(ProviderFailed) as caught:
+        fetch([request_to("https://models.example/v1")], None, Network(proxy=url.removesuffix("/v1")))
+
+    assert "models.example" in caught.value.message
+    assert "proxy" not in caught.value.message
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:x", "socks5://127.0.0.1:99999"])
+def test_a_proxy_with_a_port_that_is_none_is_a_configuration_error(fetch: Fetch, proxy: str) -> None:
+    """What cannot be connected to is told with the setting that holds it."""
+    with pytest.raises(ConfigError, match="the proxy that `proxy` names has no usable port"):
+        fetch([request_to("https://models.example/v1")], None, Network(proxy=proxy))
 
 
 def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:

@@ -40,6 +40,8 @@ def choose(model: str | None, endpoint: str | None, key_env: str | None, environ
         ConfigError: nothing, or more than one thing, was meant; the hint says how to choose.
     """
     if endpoint and endpoint.startswith(RUN):
+        if not endpoint.removeprefix(RUN).strip():
+            raise ConfigError(f"{endpoint!r} names no program", hint="write run:// and the program's path")
         return Choice(model or PurePath(endpoint.removeprefix(RUN)).name, endpoint, key_env)
     if endpoint:
         return Choice(model or _default_model(endpoint), endpoint, key_env)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from plait.cli.exits import Exit
-from plait.cli.run_command import run
+from plait.cli.run_command import filled, run
 from plait.cli.running import RunOptions, chosen, inside
 from plait.cli.signals import Signals
 from plait.cli.terminal import Terminal
@@ -27,7 +27,7 @@ _OF_RUN: Final = frozenset({"model", "endpoint", "key_env", "inference_db", "dir
 
 
 @click.command(short_help="Put a summary in the place of a session's old turns.")
-@click.argument("session")
+@click.argument("session", callback=filled)
 @click.option(
     "--keep",
     "keep_last_turns",

@@ -19,7 +19,7 @@ from plait._version import __version__
 from plait.cli.escapes import visible
 from plait.cli.exits import Exit
 from plait.cli.outcome import Outcome
-from plait.cli.run_command import finite
+from plait.cli.run_command import filled, finite
 from plait.cli.signals import Signals
 from plait.core.cancel import Cancel
 from plait.core.usage import Usage
@@ -52,14 +52,14 @@ class _Order:
 
 
 @click.command(short_help="Find out what an endpoint can do, and write an agent spec.")
-@click.argument("endpoint")
-@click.option("-m", "--model", metavar="NAME", required=True, help="The model to ask.")
+@click.argument("endpoint", callback=filled)
+@click.option("-m", "--model", metavar="NAME", required=True, callback=filled, help="The model to ask.")
 @click.option(
     "--wire",
     type=click.Choice(["chat", "responses", "anthropic"]),
     help="Ask on this wire only; otherwise the likely one is tried first.",
 )
-@click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
+@click.option("--key-env", metavar="NAME", callback=filled, help="Environment variable that holds the key.")
 @click.option(
     "-o",
     "--output",

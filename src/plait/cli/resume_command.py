@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import click
 
-from plait.cli.run_command import form_of, read_task, run
+from plait.cli.run_command import filled, form_of, read_task, run
 from plait.cli.running import RunOptions, run_and_report
 
 _OF_RUN_ALONE: Final = frozenset({"session", "is_continue", "no_durable"})
 
 
 @click.command(short_help="Go on with a session: first with what it left unfinished.", epilog=run.epilog)
-@click.argument("session", required=False)
+@click.argument("session", required=False, callback=filled)
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
 def resume(session: str | None, words: Sequence[str], as_json: bool, stream_json: bool, **chosen: Any) -> int:
     """Go on with SESSION: a name, the beginning of one, or a folder; without it, with the newest of this folder.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import click
 
 from plait.cli.running import RunOptions, run_and_report
 from plait.cli.screen import Form
+from plait.cli.streams import read_input
 
 DEFAULT_MAX_STEPS: Final = 200
 DEFAULT_RETRIES: Final = 5
@@ -31,14 +31,32 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     return value
 
 
+def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+    """Refuse an empty text, which is what the shell makes of a variable that is not set."""
+    for text in value if isinstance(value, tuple) else (value,):
+        if text is not None and not text.strip():
+            raise click.BadParameter("it is empty; is the variable set that it comes from?")
+    return value
+
+
 @click.command(short_help="Give the agent a task and wait for its answer.", epilog=_EPILOG)
 @click.argument("words", metavar="TASK...", nargs=-1, required=True)
-@click.option("-m", "--model", metavar="NAME", help="The model to ask.")
-@click.option("--endpoint", metavar="URL", help="Where it is: a base URL, or a provider's name such as openrouter.")
-@click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
-@click.option("--inference-db", metavar="ID", help="An endpoint of your own list of endpoints, in place of --endpoint.")
-@click.option("-C", "--cwd", "directory", metavar="DIR", help="Work in this folder.")
-@click.option("--spec", metavar="FILE", help="An agent spec: model, endpoint and tools as JSON.")
+@click.option("-m", "--model", metavar="NAME", callback=filled, help="The model to ask.")
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    callback=filled,
+    help="Where it is: a base URL, or a provider's name such as openrouter.",
+)
+@click.option("--key-env", metavar="NAME", callback=filled, help="Environment variable that holds the key.")
+@click.option(
+    "--inference-db",
+    metavar="ID",
+    callback=filled,
+    help="An endpoint of your own list of endpoints, in place of --endpoint.",
+)
+@click.option("-C", "--cwd", "directory", metavar="DIR", callback=filled, help="Work in this folder.")
+@click.option("--spec", metavar="FILE", callback=filled, help="An agent spec: model, endpoint and tools as JSON.")
 @click.option(
     "--max-steps",
     metavar="N",
@@ -79,11 +97,18 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     callback=finite,
     help="How long the cache holds a prompt (3600).",
 )
-@click.option("--session", metavar="ID", help="Go on with this session, or begin one of this name.")
+@click.option("--session", metavar="ID", callback=filled, help="Go on with this session, or begin one of this name.")
 @click.option("--continue", "is_continue", is_flag=True, help="Go on with the newest session of this folder.")
 @click.option("--no-durable", is_flag=True, help="Keep no journal: nothing to go on with later.")
-@click.option("--image", "images", metavar="PATH|URL", multiple=True, help="Show the model a picture; may be repeated.")
-@click.option("--output-schema", metavar="FILE", help="The answer is JSON that fits this JSON Schema.")
+@click.option(
+    "--image",
+    "images",
+    metavar="PATH|URL",
+    multiple=True,
+    callback=filled,
+    help="Show the model a picture; may be repeated.",
+)
+@click.option("--output-schema", metavar="FILE", callback=filled, help="The answer is JSON that fits this JSON Schema.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")
@@ -132,7 +157,7 @@ def _as_text(task: str) -> str:
 
 
 def _standard_input() -> str:
-    data = sys.stdin.buffer.read()
+    data = read_input("-")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

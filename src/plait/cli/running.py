@@ -19,7 +19,7 @@ from plait.cli.outcome import Outcome
 from plait.cli.screen import Form, Manner, Screen
 from plait.cli.signals import Signals
 from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError, LimitReached, PlaitError
+from plait.core.errors import ConfigError, JournalError, LimitReached, PlaitError
 from plait.core.images import image_of
 from plait.core.messages import Image
 from plait.core.strict_json import parse_object
@@ -73,20 +73,22 @@ def run_and_report(options: RunOptions, after: Callable[[Outcome, Screen], Outco
     `after` may look at what the run left behind and change the outcome before it is told.
     """
 
+    begun = threading.Event()
+
     def attempt(screen: Screen, cancel: Cancel) -> Outcome:
-        outcome = _run(options, screen, cancel)
+        outcome = _run(options, screen, cancel, begun)
         return outcome if after is None else after(outcome, screen)
 
-    return report(attempt, Manner(options.form, quiet=options.quiet, is_show=options.is_show))
+    return report(attempt, Manner(options.form, quiet=options.quiet, is_show=options.is_show), begun)
 
 
-def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner) -> int:
+def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner, begun: threading.Event | None = None) -> int:
     """Do some work between a screen and a stop signal, tell its outcome, and return the exit code.
 
-    A `PlaitError` that the work raises is its outcome.
+    A `PlaitError` that the work raises is its outcome. Until `begun` is set, a signal ends the process on the spot.
     """
     cancel = Cancel()
-    with Signals(cancel) as signals, Screen(manner, cancel) as screen:
+    with Signals(cancel, begun) as signals, Screen(manner, cancel) as screen:
         began_s = time.monotonic()
         try:
             outcome = attempt(screen, cancel)
@@ -96,26 +98,42 @@ def report(attempt: Callable[[Screen, Cancel], Outcome], manner: Manner) -> int:
         return screen.finish(replace(outcome, duration_s=duration_s, signal_exit=signals.exit_code))
 
 
-def _run(options: RunOptions, screen: Screen, cancel: Cancel) -> Outcome:
+def _run(options: RunOptions, screen: Screen, cancel: Cancel, begun: threading.Event) -> Outcome:
     directory, going = options.directory, None
     if options.resume is not None:
         from plait.cli.continuing import folder_of, session_meant
 
-        going = session_meant(options)
+        with nothing_begun():
+            going = session_meant(options)
         directory = directory or (None if going is None else folder_of(going))
     with inside(directory or "."), _time_limit(options.timeout_s, cancel):
         if going is None and (options.session or options.is_continue):
             from plait.cli.continuing import session_meant
 
-            going = session_meant(options)
+            with nothing_begun():
+                going = session_meant(options)
         choice = chosen(options, going)
         images = [_image(place) for place in options.images]
         schema = None if options.output_schema is None else _schema(options.output_schema)
         # Only now: a run that cannot begin should say so before the agent is even loaded.
         from plait.cli.turn import Work, carry_out
 
-        outcome = carry_out(Work(options, choice, images, cancel, screen, going, schema))
+        outcome = carry_out(Work(options, choice, images, cancel, screen, begun, going, schema))
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
+
+
+@contextmanager
+def nothing_begun() -> Iterator[None]:
+    """Tell of a place that cannot be used for a journal as of configuration: nothing was begun there.
+
+    A journal that is there and busy or damaged, and a disk that is full, stay what they are.
+    """
+    try:
+        yield
+    except JournalError as error:
+        if type(error) is not JournalError:
+            raise
+        raise ConfigError(error.message, hint=error.hint) from error
 
 
 def chosen(options: RunOptions, going: Going | None) -> Choice:

@@ -27,12 +27,16 @@ class Signals:
     The second signal changes nothing: the turn is already closing. After a stop signals are ignored, because the
     process has nothing left to do but to end with its exit code. A signal that was ignored when the process started
     (nohup, a background job) stays ignored.
+
+    Until `begun` is set, where it is given, there is nothing to close: the first signal ends the process on the spot,
+    also one that waits for a file (a FIFO into which nobody writes).
     """
 
-    def __init__(self, cancel: Cancel) -> None:
+    def __init__(self, cancel: Cancel, begun: threading.Event | None = None) -> None:
         self.first: signal.Signals | None = None
         """The signal that came first, or None."""
         self._cancel = cancel
+        self._begun = begun
         self._before: dict[int, Any] = {}
         self._wakeup_before = -1
         self._reader, self._writer = os.pipe()
@@ -67,7 +71,7 @@ class Signals:
         while numbers := os.read(self._reader, 64):
             for number in (number for number in numbers if number in self._before):
                 count += 1
-                if count >= _HARD_EXIT_AT:
+                if count >= _HARD_EXIT_AT or not (self._begun is None or self._begun.is_set()):
                     os._exit(128 + number)
                 if self.first is None:
                     self.first = signal.Signals(number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 
 
 def prepare() -> None:
@@ -31,6 +32,26 @@ class Nowhere(io.TextIOWrapper):
         return super().write(text)
 
 
+class Closed(io.TextIOWrapper):
+    """A stream in place of a standard input that was closed: it holds nothing, and is told apart from an empty one."""
+
+
+def read_input(file: str) -> bytes:
+    """Return the bytes of a file, or of standard input for `-`; what cannot be read is a usage error."""
+    import click  # not before somebody reads
+
+    try:
+        if file != "-":
+            return Path(file).read_bytes()
+        if isinstance(sys.stdin, Closed):
+            raise click.UsageError("standard input is closed: there is nothing to read for '-'")
+        return sys.stdin.buffer.read()
+    except (OSError, ValueError) as error:
+        what = "standard input" if file == "-" else repr(file)
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read {what}: {reason}") from error
+
+
 def finish(code: int) -> int:
     """Write out what is buffered and return the exit code: `code`, or 1 when nobody could be told of a success."""
     if isinstance(sys.stdout, Nowhere) and sys.stdout.was_told and code == 0:
@@ -52,7 +73,7 @@ def _fill_gaps() -> None:
         pass
     os.close(fd)
     if sys.stdin is None:
-        sys.stdin = os.fdopen(0, encoding="utf-8")
+        sys.stdin = Closed(os.fdopen(0, "rb"), encoding="utf-8")
     if sys.stdout is None:
         sys.stdout = Nowhere(os.fdopen(1, "wb"), encoding="utf-8")
     if sys.stderr is None:

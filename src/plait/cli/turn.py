@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
 from plait.cli.outcome import Outcome
+from plait.cli.running import nothing_begun
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
@@ -49,6 +51,8 @@ class Work:
     images: Sequence[Image]
     cancel: Cancel
     screen: Screen
+    begun: Event
+    """Set once there is something that a stop has to close."""
     going: Going | None = None
     """The kept session that goes on."""
     schema: Mapping[str, object] | None = None
@@ -63,6 +67,7 @@ def carry_out(work: Work) -> Outcome:
     """
     spec, options = spec_of(work.options, work.choice), work.options
     bound, resumed_from = _place(work, spec)
+    work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
         cancel=work.cancel,
@@ -146,6 +151,8 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
             error.hint = f"{error.hint}; then: {_again(session)}"
         elif not isinstance(error, SessionBusy):
             error.hint = f"{error.hint}; --no-durable does without a journal"
+            with nothing_begun():
+                raise
         raise
     return Outcome(
         result.status,

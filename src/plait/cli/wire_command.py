@@ -6,14 +6,13 @@ Floor: 7. Owns: options, reading the file, printing one line; never: a decoding 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from plait.cli.streams import read_input
 from plait.core.strict_json import plain
 from plait.wire.classify import classify as classify_error
 from plait.wire.decode import decode_body, describe_answer, describe_failure, parse_cut
@@ -49,7 +48,7 @@ def wire() -> None:
 @click.option("--echo", is_flag=True, help="Add what the provider wants back in the next request.")
 def decode(file: str, wire_name: WireName, headers: Sequence[str], think: ThinkMode, cut: str, *, echo: bool) -> None:
     """Decode the answer in FILE (- is stdin) and print it as one line of JSON."""
-    body = read_body(file)
+    body = read_input(file)
     try:
         cuts = parse_cut(cut, len(body))
     except ValueError as error:
@@ -70,7 +69,7 @@ def classify(file: str, status: int, headers: Sequence[str], prompt_tokens: int 
     failure = classify_error(
         status,
         parse_headers(headers),
-        read_body(file),
+        read_input(file),
         prompt_tokens=prompt_tokens,
         window=window,
         now_s=time.time(),
@@ -81,14 +80,6 @@ def classify(file: str, status: int, headers: Sequence[str], prompt_tokens: int 
 def tell(described: Mapping[str, object]) -> None:
     """Print one line of JSON that every parser takes: a provider's own records may hold NaN, or go thousands deep."""
     click.echo(json.dumps(plain(described), allow_nan=False))
-
-
-def read_body(file: str) -> bytes:
-    """Return the bytes of a file, or of stdin for `-`; a file that cannot be read is a usage error."""
-    try:
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"cannot read {file!r}: {error.strerror or error}") from error
 
 
 def parse_headers(lines: Sequence[str]) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
 from plait.core.strict_json import JsonInvalid, dump, parse_object
 from plait.kernel.effects import Interrupted
@@ -223,6 +224,8 @@ def _command_of(binary_path: str | Sequence[str]) -> list[str]:
     if not isinstance(binary_path, str):
         return [str(word) for word in binary_path]
     path = os.path.expanduser(binary_path.removeprefix(SCHEME))
+    if not path.strip():
+        raise ConfigError(f"{binary_path!r} names no program", hint="write run:// and the program's path")
     if os.path.exists(path) or not shlex.split(path):
         return [path]
     return shlex.split(path)

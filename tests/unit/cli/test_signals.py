@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +83,19 @@ def test_an_ignored_signal_stays_ignored_and_the_third_ends_the_process() -> Non
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
 
     assert (130, "None\n", "") == (ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_before_anything_begins_the_first_signal_ends_the_process(number: signal.Signals, tmp_path: Path) -> None:
+    """A process that waits for a FIFO into which nobody writes ends at once, with the exit code of the signal."""
+    os.mkfifo(tmp_path / "spec.json")
+    code = (
+        "import threading; from plait.cli.signals import Signals; from plait.core.cancel import Cancel\n"
+        "with Signals(Cancel(), threading.Event()):\n"
+        "    print('waits', flush=True); open('spec.json').read()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"waits\n" == process.stdout.readline()
+        process.send_signal(number)
+        assert 128 + number == process.wait(20)

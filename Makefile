@@ -18,6 +18,8 @@ checked  := src tests tools $(wildcard bench)
 resolve  := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 MAKEFLAGS += --no-print-directory
+# Who forbids bytecode has every process of a suite compile plait and its tests anew: three times the work.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types prove prove-quick real bench format lock clean
 
@@ -77,7 +79,7 @@ $(ready): $(python) $(locks) pyproject.toml
 	@rm -f $@
 	@echo "making $(VENV) as $(locks) say"
 	@$(PYTHON) -m pip --python $(python) --disable-pip-version-check install --quiet --require-hashes -r requirements/bootstrap.lock
-	@$(VENV)/bin/uv pip sync --quiet --python $(python) --require-hashes $(locks)
+	@$(VENV)/bin/uv pip sync --quiet --compile-bytecode --python $(python) --require-hashes $(locks)
 	@$(VENV)/bin/uv pip install --quiet --python $(python) --no-deps --no-build-isolation --editable .
 	@touch $@
 

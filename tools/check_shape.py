@@ -29,6 +29,7 @@ READ_ONLY_TYPES: Final = re.compile(r"\b(Mapping|Sequence|Collection|Iterable|Se
 BROAD: Final = frozenset({"Exception", "BaseException"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Nodes = Sequence[ast.AST]
 Found = Iterator[tuple[int, str]]
 
 
@@ -62,10 +63,10 @@ def positional_parameters(function: Function, *, is_method: bool) -> int:
     return count - (is_method and not is_static)
 
 
-def sizes(tree: ast.Module) -> Found:
+def sizes(nodes: Nodes) -> Found:
     """Yield definitions that are too long or take too much."""
-    methods = {id(child) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for child in node.body}
-    for node in ast.walk(tree):
+    methods = {id(child) for node in nodes if isinstance(node, ast.ClassDef) for child in node.body}
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and length(node) > CLASS_LINES:
             yield node.lineno, f"class {node.name} has {length(node)} lines (wall: {CLASS_LINES})"
         if not isinstance(node, Function):
@@ -77,9 +78,9 @@ def sizes(tree: ast.Module) -> Found:
             yield node.lineno, f"{node.name} takes {count} positional parameters (wall: {POSITIONAL_PARAMETERS})"
 
 
-def prints(tree: ast.Module) -> Found:
+def prints(nodes: Nodes) -> Found:
     """Yield calls of `print`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield node.lineno, "print below the cli floor; give the caller an event or a value"
 
@@ -93,9 +94,9 @@ def always_reraises(handler: ast.ExceptHandler) -> bool:
     )
 
 
-def broad_excepts(tree: ast.Module, lines: Sequence[str]) -> Found:
+def broad_excepts(nodes: Nodes, lines: Sequence[str]) -> Found:
     """Yield what swallows everything and gives no `# boundary:` reason on its line or the one above."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
             is_broad = any(kind is None or last_name(kind) in BROAD for kind in caught) and not always_reraises(node)
@@ -130,7 +131,7 @@ def module_statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
                 yield from module_statements(getattr(node, branch, ()))
 
 
-def module_state(tree: ast.Module) -> Found:
+def module_state(tree: ast.Module, nodes: Nodes) -> Found:
     """Yield module-level names that hold something mutable, and functions that rebind one."""
     for node in module_statements(tree.body):
         if isinstance(node, ast.Assign):
@@ -142,30 +143,37 @@ def module_state(tree: ast.Module) -> Found:
         for target in targets:
             if is_mutable(node.value) and not is_table(target, annotation):
                 yield node.lineno, f"module-level mutable state: {ast.unparse(target)}"
-    for global_ in (node for node in ast.walk(tree) if isinstance(node, ast.Global)):
+    for global_ in (node for node in nodes if isinstance(node, ast.Global)):
         yield global_.lineno, f"module-level mutable state: global {', '.join(global_.names)}"
 
 
-def silent_tests(tree: ast.Module) -> Found:
+def silent_tests(nodes: Nodes) -> Found:
     """Yield tests that do not say what must hold."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, Function) and node.name.startswith("test_") and not ast.get_docstring(node):
             yield node.lineno, f"{node.name} has no docstring that says what must hold"
+
+
+def parts_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements, handlers and cases right inside a node; what an expression holds is no block."""
+    for branch in ("body", "orelse", "handlers", "finalbody", "cases"):
+        part = getattr(node, branch, ())
+        yield from part if isinstance(part, list) else ()
 
 
 def nesting(node: ast.AST) -> int:
     """Return how deep blocks stand inside one another; an `elif` is no deeper than its `if`."""
     blocks = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.Match
     deepest = 0
-    for child in ast.iter_child_nodes(node):
+    for child in parts_of(node):
         is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and child in node.orelse
         deepest = max(deepest, nesting(child) + (isinstance(child, blocks) and not is_elif))
     return deepest
 
 
-def soft_walls(tree: ast.Module, lines: Sequence[str]) -> int:
+def soft_walls(nodes: Nodes, lines: Sequence[str]) -> int:
     """Count the soft walls that one file passes."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    functions = [node for node in nodes if isinstance(node, Function)]
     long = sum(length(function) > FUNCTION_LINES_SOFT for function in functions)
     deep = sum(nesting(function) > NESTING_SOFT for function in functions)
     return (len(lines) > FILE_LINES_SOFT) + long + deep
@@ -177,17 +185,18 @@ def check_file(path: Path) -> Report:
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     tree = ast.parse(text, place)
-    found = [*sizes(tree)]
+    nodes = [*ast.walk(tree)]  # once for all rules: walking is most of the work
+    found = [*sizes(nodes)]
     if len(lines) > FILE_LINES:
         found.append((1, f"{len(lines)} lines (wall: {FILE_LINES})"))
     if "tests" in path.parts:
-        found += silent_tests(tree)
+        found += silent_tests(nodes)
     if "src" in path.parts:
         inside = place.rpartition("src/")[2]
-        found += broad_excepts(tree, lines)
-        found += [] if inside.startswith(PRINTING) else prints(tree)
-        found += [] if inside == STATE_MODULE else module_state(tree)
-    return Report(tuple(f"{place}:{line}: {what}" for line, what in sorted(found)), soft_walls(tree, lines))
+        found += broad_excepts(nodes, lines)
+        found += [] if inside.startswith(PRINTING) else prints(nodes)
+        found += [] if inside == STATE_MODULE else module_state(tree, nodes)
+    return Report(tuple(f"{place}:{line}: {what}" for line, what in sorted(found)), soft_walls(nodes, lines))
 
 
 def check(folders: Sequence[Path]) -> Report:

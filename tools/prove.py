@@ -31,7 +31,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 KEPT: Final = ROOT / ".prove"
-QUICK_S: Final = 270
+QUICK_S: Final = 180
 JOBS: Final = 2
 """So many campaigns run at a time."""
 LAWS: Final = "laws (hypothesis)"

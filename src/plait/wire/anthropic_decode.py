@@ -66,6 +66,7 @@ class AnthropicAssembler:
 
     def __init__(self) -> None:
         self.is_terminated = False
+        self.call_count = 0
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}
         self._raw_finish: str | None = None
@@ -167,6 +168,7 @@ class AnthropicAssembler:
         ):
             return  # a gateway that reconnects begins its blocks again
         started = _Block(block)
+        self.call_count += started.kind == "tool_use"
         self._blocks.append(started)
         self._by_index[index] = started
         if started.kind in ("text", "thinking"):

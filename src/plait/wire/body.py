@@ -18,8 +18,8 @@ from plait.wire.sse import DONE, SIZE_BYTES_MAX, Event, SseParser
 BodyKind = Literal["", "stream", "json", "page"]
 """Empty while nothing but blanks has come."""
 
-BODY_BYTES_MAX: Final = 256 * 1024 * 1024
-JSON_BYTES_MAX: Final = 2 * SIZE_BYTES_MAX
+BODY_BYTES_MAX: Final = 128 * 1024 * 1024
+JSON_BYTES_MAX: Final = SIZE_BYTES_MAX
 """A document takes many times its size in memory once it is parsed, so one alone may be less than a stream."""
 _EXCERPT_BYTES: Final = 400
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
@@ -74,6 +74,8 @@ class BodyReader:
         events: list[Event] = []
         for plain in self._gunzip.feed(data):
             events += self._take(plain)
+            if self.is_spent:
+                return events
         self.problem = self.problem or self._gunzip.problem
         return events
 

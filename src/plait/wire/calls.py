@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid, dump
+from plait.wire.bounds import CALLS_MAX
 
 _STRUCTURE: Final = re.compile(r'["\\{}\[\]]')
 _DECODER: Final = json.JSONDecoder()
@@ -68,18 +69,23 @@ class CallAssembler:
     """The calls of one answer, in the order in which they began."""
 
     def __init__(self) -> None:
+        self.is_full = False
+        """True once there are more calls than an answer may have: the rest is left out."""
         self._drafts: list[_Draft] = []
         self._by_index: dict[int, _Draft] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._drafts)
+    def __len__(self) -> int:
+        return len(self._drafts)
 
     def add(self, fragment: Fragment) -> str:
         """Take a fragment; return the new text of its call, nothing for a repetition of one that came whole."""
+        if self.is_full:
+            return ""  # too many already, which the decoder says
         draft = self._owner(fragment)
         if draft is None:
             draft = _Draft(fragment.id, fragment.name, fragment.custom)
             self._drafts.append(draft)
+            self.is_full = len(self._drafts) > CALLS_MAX
         else:
             _merge_name(draft, fragment.name)
             draft.id = draft.id or fragment.id

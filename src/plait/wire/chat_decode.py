@@ -86,6 +86,11 @@ class ChatAssembler:
         """True once a choice said why it ended."""
         return any(choice.finish for choice in self._choices.values())
 
+    @property
+    def call_count(self) -> int:
+        """How many calls have begun, in all choices."""
+        return sum(len(choice.calls) for choice in self._choices.values())
+
     def take_text(self, document: object, pieces: list[Piece]) -> bool:
         """Take a chunk that is one piece of text and nothing else: nearly every chunk is."""
         choice = self._first
@@ -198,6 +203,8 @@ class ChatAssembler:
             text = choice.calls.add(fragment)
             if text:
                 pieces.append(("tool_arguments", text))
+            if choice.calls.is_full:
+                break
 
     def _take_content(self, choice: _Choice, content: object, pieces: list[Piece]) -> None:
         if isinstance(content, str):

@@ -15,12 +15,14 @@ from typing import Final
 
 from plait.core.usage import Usage
 from plait.wire.answer import Answer, is_runnable
+from plait.wire.body import BODY_BYTES_MAX
 from plait.wire.codec import codec
 from plait.wire.decoder import Decoder
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 
 _DIGITS_MAX: Final = 18
+_STEP_BYTES: Final = 16 * 1024
 _NUMBER: Final = re.compile(rf"[0-9]{{1,{_DIGITS_MAX}}}")
 
 
@@ -47,7 +49,11 @@ def decode_body(
     elif packing:
         problem = f"the body is packed with {packing!r}, which only a client that asked for it can read"
     for piece in pieces_of(body, cuts):
-        decoder.feed(piece)
+        # In steps: a packed body is a thousand times as long, and the verdict may stand after its first bytes.
+        for start in range(0, len(piece), _STEP_BYTES):
+            if decoder.done:
+                break
+            decoder.feed(piece[start : start + _STEP_BYTES])
     answer = decoder.answer()
     if problem and answer.failure is not None:
         return replace(answer, failure=Failure.of("protocol", problem, retryable=False, detail="not_event_stream"))
@@ -166,7 +172,7 @@ def _inflate(body: bytes) -> bytes:
     for bits in (15, -15):
         inflate = zlib.decompressobj(bits)
         try:
-            return inflate.decompress(body)
+            return inflate.decompress(body, BODY_BYTES_MAX)
         except zlib.error:
             continue
     return body

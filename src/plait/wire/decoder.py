@@ -13,6 +13,7 @@ from plait.core.events import Piece
 from plait.core.exchange import Reply
 from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
+from plait.wire.bounds import Bounds
 from plait.wire.error_body import is_error
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
@@ -28,6 +29,11 @@ class Assembler(Protocol):
 
     is_terminated: bool
     """True once a document said that nothing more follows."""
+
+    @property
+    def call_count(self) -> int:
+        """How many calls have begun; it need not grow beyond what is too many."""
+        ...
 
     @property
     def has_finish(self) -> bool:
@@ -67,6 +73,7 @@ class Decoder:
         """Whether a text may end in half a character: fast parsers refuse such documents, and so tell of them."""
         self._half: Piece | None = None
         self._body = BodyReader()
+        self._bounds = Bounds()
         self._failure: Failure | None = None
         self._garbled: bytes | None = None
         self._is_ended = False
@@ -133,7 +140,10 @@ class Decoder:
                 continue
             self._take(name, data, document, pieces)
             if self.done:
-                return
+                break
+        problem = self._bounds.problem_with(events, pieces, self._assembler.call_count)
+        if problem and self._failure is None:
+            self._fail(Failure.of("protocol", problem, retryable=False, detail="too_large"))
 
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
         if self._loads is not standard_loads and _may_hold_large_number(data):

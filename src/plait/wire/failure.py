@@ -15,7 +15,7 @@ from plait.core.exchange import TRANSIENT, ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
 
-Detail = Literal["", "incomplete_stream", "not_event_stream", "garbled_event", "empty_answer"]
+Detail = Literal["", "incomplete_stream", "not_event_stream", "garbled_event", "empty_answer", "too_large"]
 
 ADVICE: Final[Mapping[ErrorClass, str]] = MappingProxyType(
     {

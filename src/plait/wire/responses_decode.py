@@ -80,6 +80,7 @@ class ResponsesAssembler:
 
     def __init__(self) -> None:
         self.is_terminated = False
+        self.call_count = 0
         self._items: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
         self._raw_finish: str | None = None
@@ -218,6 +219,7 @@ class ResponsesAssembler:
 
     def _open(self, kind: str, place: int | None) -> _Item:
         item = _Item(kind)
+        self.call_count += kind in _CALLS
         self._items.append(item)
         if place is not None:
             self._by_place[place] = item

@@ -84,6 +84,13 @@ class RunResult(Generic[T]):
         return self
 
 
+_RAISE: Final = "raise the limit, or make the task smaller"
+_HINTS: Final = {
+    "loop_guard": "see what stands in the model's way, then put the task differently or choose another model",
+}
+"""Advice for ends that a higher limit would not change."""
+
+
 def output_of(status: Status, error: PlaitError | None, value: T | None) -> T:
     """Return the value of a completed turn; raise the error of any other."""
     if error is not None:
@@ -115,9 +122,7 @@ def error_of(end: End, *, model: str, endpoint: str) -> PlaitError | None:
         return LimitReached("the time for this turn is over", limit="timeout", hint="allow more time, or ask for less")
     status = status_of(end.reason)
     if status == "limit":
-        return LimitReached(
-            end.detail or end.reason, limit=end.reason, hint="raise the limit, or make the task smaller"
-        )
+        return LimitReached(end.detail or end.reason, limit=end.reason, hint=_HINTS.get(end.reason, _RAISE))
     if status == "error":
         return ModelProtocolError(end.detail or f"the turn ended with {end.reason!r}")
     return None

@@ -323,8 +323,10 @@ def _header(line: bytes, path: str) -> Journal:
 
 
 def _no_journal(data: bytes, path: str) -> JournalCorrupt:
-    what = "is empty" if not data else "is no journal of plait's"
-    return JournalCorrupt(f"the file {path!r} {what}", path=path, offset=0, hint="restore a copy, or repair it")
+    if not data:
+        return JournalCorrupt(f"the file {path!r} is empty", path=path, offset=0, hint="restore a copy, or repair it")
+    hint = "name a session or the journal.jsonl in its folder; if this was one, restore a copy"
+    return JournalCorrupt(f"the file {path!r} is no journal of plait's", path=path, offset=0, hint=hint)
 
 
 def _judge_damage(journal: Journal, data: bytes, reason: str, path: str, safe_bytes: int) -> None:

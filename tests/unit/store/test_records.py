@@ -142,8 +142,10 @@ def test_a_newer_format_is_refused_by_name() -> None:
 )
 def test_a_file_of_something_else_is_no_journal(data: bytes) -> None:
     """What is not plait's is refused, and said to be."""
-    with pytest.raises(JournalCorrupt):
+    with pytest.raises(JournalCorrupt) as caught:
         read_journal(data)
+
+    assert ("journal.jsonl" in caught.value.hint) == bool(data), caught.value.hint
 
 
 def test_what_a_crash_leaves_of_a_birth_is_told_from_other_files() -> None:

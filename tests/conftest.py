@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import itertools
 import os
@@ -65,6 +66,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
     config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage among thousands of tests that all stay: neither while they are collected nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -38,14 +38,14 @@ def test_two_thousand_signals_leave_no_turn_open() -> None:
 
 def test_an_interrupt_may_land_between_any_two_bytecodes() -> None:
     """Wherever in driver, loop, log or host it lands: no effect begins after it, and the turn is closed."""
-    ends = played("everywhere", 200)
+    ends = played("everywhere", 80)
 
     assert ends["interrupted"] > 5 * ends.get("escaped", 0)
 
 
 def test_an_interrupt_closes_the_inner_turn_and_the_outer_one() -> None:
     """A turn inside a tool of another turn: both are closed validly, wherever the interrupt lands."""
-    ends = played("nested", 100)
+    ends = played("nested", 40)
 
     assert ends["interrupted"] > 5 * ends.get("escaped", 0)
 

@@ -173,7 +173,7 @@ def test_broken_inputs(target: str, campaign: Campaign) -> None:
     if campaign.seconds is not None:
         campaign.seconds /= 2  # a module's time is given out for fewer tests than there are here
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    for seed in campaign.seeds(fast=400, full=INPUTS // len(TARGETS)):
+    for seed in campaign.seeds(fast=150, full=INPUTS // len(TARGETS)):
         began_s = time.process_time()
         TARGETS[target](random.Random(f"{target} {seed}"))
         # Own time of the processor, so that a busy machine is not taken for a slow parser.

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
 from plait.core.strict_json import JsonInvalid, parse
+from plait.engine.spec_contents import faults_in
 from plait.engine.spec_fields import FIELDS, MAY_HOLD_SECRETS, WANTED, fits
 from plait.tools.library import default_tool_spec
 
@@ -159,6 +160,9 @@ def _check_field(schema: Mapping[str, object], name: str, value: object) -> None
     elif value is not None and not fits(kind, value):
         shown = "an unfit value" if name in MAY_HOLD_SECRETS else json.dumps(value, default=repr)[:80]
         raise invalid(schema, f"has {shown} in the field {name!r}", hint=f"{name!r} is {WANTED[kind]}")
+    elif value is not None:
+        for fault in faults_in(name, value):
+            raise invalid(schema, fault.problem, hint=fault.hint)
 
 
 def _program(model: str, endpoint: str) -> AgentSpec:

@@ -41,6 +41,7 @@ def tools_of_spec(schema: Mapping[str, object], functions: Functions) -> tuple[S
     _check_names(schema, schemas)
     names = schema.get("tools")
     if isinstance(names, (list, tuple)) and names:
+        _check_dispatch(schema, functions)
         table = _table_of_functions(schema, schemas, [str(name) for name in names], functions)
     else:
         table = _table_given(schema, schemas)
@@ -77,6 +78,20 @@ def _table_of_functions(
             )
         table[name_of(entry)] = {"python_function": name, "param_map": _param_map(schema, entry, name, functions[name])}
     return table
+
+
+def _check_dispatch(schema: Mapping[str, object], functions: Functions) -> None:
+    """Refuse a table beside `tools` that names a function nobody has: `tools` decides, and the mistake would hide."""
+    given = schema.get("tool_dispatch")
+    for tool, entry in given.items() if isinstance(given, Mapping) else ():
+        name = entry.get("python_function") if isinstance(entry, Mapping) else None
+        if isinstance(name, str) and name not in functions:
+            near = difflib.get_close_matches(name, functions, n=1)
+            raise invalid(
+                schema,
+                f"names a function {name!r} in 'tool_dispatch.{tool}' that the tool library does not have",
+                hint=f"did you mean {near[0]!r}?" if near else "register it with register_tools_in_library",
+            )
 
 
 def _table_given(schema: Mapping[str, object], schemas: Schemas) -> DispatchTable:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 PLAIT: Final = Path(sys.executable).with_name("plait")
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 30.0
+STARTING: Final = frozenset({"LC_ALL", "LANG", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONCOERCECLOCALE", "PYTHONPATH"})
+"""Variables that an interpreter looks at only when it starts."""
+_ONE_AT_A_TIME: Final = threading.Lock()
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -39,7 +45,10 @@ def plait(
     typed: str | None = None,
     **more: Any,
 ) -> Ran:
-    """Run `plait` to its end."""
+    """Run `plait` to its end; what needs streams of its own or another interpreter gets a whole new process."""
+    env = environment() if env is None else env
+    if not more and all(env.get(name) == os.environ.get(name) for name in STARTING):
+        return _forked(Line(arguments, {}), cwd or Path.cwd(), env, typed)
     if typed is not None:
         more["stdin"] = subprocess.PIPE
     process = start(*arguments, cwd=cwd, env=env, **more)
@@ -68,12 +77,33 @@ class Line(NamedTuple):
 def plait_each(*commands: Sequence[str] | Line, cwd: Path, typed: str | None = None) -> list[Ran]:
     """Run several command lines one after the other, each in a process of its own, and load plait only once."""
     lines = [command if isinstance(command, Line) else Line(command, {}) for command in commands]
-    cases = [{"args": [*args], "cwd": str(cwd), "env": environment(**env), "typed": typed} for args, env in lines]
-    program = [sys.executable, "-m", "tests.e2e.each"]
-    ran = subprocess.run(
-        program, cwd=REPOSITORY, input=json.dumps(cases), stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    return [_forked(line, cwd, environment(**line.env), typed) for line in lines]
+
+
+@cache
+def _forking() -> Any:
+    """Return the process that forks command lines; it ends with this one."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.each"],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
-    return [Ran(code, out.encode("latin-1"), err.encode("latin-1")) for code, out, err in json.loads(ran.stdout)]
+    atexit.register(process.communicate)
+    return process
+
+
+def _forked(line: Line, cwd: Path, env: Mapping[str, str], typed: str | None) -> Ran:
+    arguments = [os.fspath(argument) for argument in line.args]
+    case = {"args": arguments, "cwd": str(cwd), "env": {**env}, "typed": typed, "timeout_s": TIMEOUT_S}
+    process = _forking()
+    with _ONE_AT_A_TIME:
+        process.stdin.write(json.dumps(case).encode() + b"\n")
+        process.stdin.flush()
+        code, out, err = json.loads(process.stdout.readline())
+    assert code is not None, f"plait did not end:\n{out}\n{err}"
+    return Ran(code, out.encode("latin-1"), err.encode("latin-1"))
 
 
 class Ran:

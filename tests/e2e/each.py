@@ -1,7 +1,8 @@
-"""Runs several command lines of plait, each in a process of its own that is forked from one that has loaded plait.
+"""Runs command lines of plait, each in a process of its own that is forked from one that has loaded plait.
 
-A program: reads a JSON list of `{args, cwd, env, typed}` from standard input and prints a list of `[code, out, err]`,
-the outputs in Latin-1. Most of the time that a command takes is loading; here it is spent once.
+A program: reads a line of JSON `{args, cwd, env, typed, timeout_s}` from standard input and answers with a line
+`[code, out, err]`, the outputs in Latin-1, the code null where the time was over. Most of the time that a command
+takes is loading; here it is spent once.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
+import time
 from typing import IO, Any
 
 from plait.cli.main import main
@@ -18,16 +21,27 @@ from plait.cli.main import main
 LOADED_ONCE = ("entry", "group", "run_command", "turn")
 
 
-def run(case: dict[str, Any]) -> tuple[int, str, str]:
-    """Run one command line and return its exit code and what it wrote."""
+def run(case: dict[str, Any]) -> tuple[int | None, str, str]:
+    """Run one command line and return its exit code and what it wrote; it is killed when that takes too long."""
     with tempfile.TemporaryFile() as typed, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         typed.write((case["typed"] or "").encode())
         typed.seek(0)
         pid = os.fork()
         if pid == 0:
             become(case, typed, out, err)
-        _, status = os.waitpid(pid, 0)
-        return os.waitstatus_to_exitcode(status), _read(out), _read(err)
+        return _code_of(pid, case["timeout_s"]), _read(out), _read(err)
+
+
+def _code_of(pid: int, timeout_s: float) -> int | None:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
 
 
 def become(case: dict[str, Any], typed: IO[bytes], out: IO[bytes], err: IO[bytes]) -> None:
@@ -41,6 +55,7 @@ def become(case: dict[str, Any], typed: IO[bytes], out: IO[bytes], err: IO[bytes
         os.environ.clear()
         os.environ.update(case["env"])
         os.chdir(case["cwd"])
+        tempfile.tempdir = None  # where temporary files go is the command's affair again
         sys.argv = ["plait", *case["args"]]
         main()
     except SystemExit as end:
@@ -61,4 +76,5 @@ def _read(file: IO[bytes]) -> str:
 if __name__ == "__main__":
     for module in LOADED_ONCE:
         importlib.import_module(f"plait.cli.{module}")
-    json.dump([run(case) for case in json.load(sys.stdin)], sys.stdout)
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)

@@ -225,7 +225,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
             check=False,
         )
 
-    assert (1, "") == (ran.returncode, ran.stdout)
+    assert (2, "") == (ran.returncode, ran.stdout)
     assert [] == [word for word in (str(home), "Permission denied", "--no-durable") if word not in ran.stderr]
     assert "Traceback" not in ran.stderr
     assert (0, "One.\n") == (without.returncode, without.stdout)

@@ -59,7 +59,7 @@ def test_kills_of_recoveries_repeat_nothing_and_tell_the_truth(
     victims: Victims, points: dict[str, int], tmp_path: Path, campaign: Campaign
 ) -> None:
     """Process after process is killed, also while it finds out what the last one has done."""
-    for seed in campaign.seeds(fast=2, full=1_000):
+    for seed in campaign.seeds(fast=1, full=1_000):
         dice = random.Random(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -78,7 +78,7 @@ def test_a_run_that_is_killed_at_any_time_comes_to_its_end(
     """No command ran twice, a file holds what the model was told, the history is valid and the journal verified."""
     killed = 0
     with ScriptServer(answer) as server:
-        for seed in campaign.seeds(fast=2, full=200):
+        for seed in campaign.seeds(fast=1, full=200):
             (folder := tmp_path / str(seed)).mkdir()
             name = f"s{seed}"
             killed += live(name, server, folder, random.Random(seed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -72,8 +73,9 @@ def profile_for(wire: WireName, wish: Wish) -> EndpointProfile:
     return replace(known, streams=wish.stream, wire=spoken)
 
 
+@cache
 def both(wire: WireName, wish: Wish) -> tuple[Sequence[Request], Sequence[Request]]:
-    """Hold the conversation twice and return the requests: plait's, the vendor's client's."""
+    """Hold the conversation twice, once for all tests, and return the requests: plait's, the vendor's client's."""
     if importlib.util.find_spec(PACKAGES[wire]) is None:
         pytest.skip(f"the package {PACKAGES[wire]} is not installed")
     with ScriptServer(script(thinks=wish.thinks)) as server:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plait.cli.checks import state_home
 from plait.cli.demo import weights
 from plait.cli.demo.local_server import PACKAGE, LocalServer
 from plait.core.errors import ConfigError
+from plait.store.layout import state_home
 
 
 @pytest.fixture(scope="session")

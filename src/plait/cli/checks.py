@@ -5,7 +5,6 @@ Floor: 7. Owns: the checks of `plait doctor`; never: repairing anything, or a ke
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Final, Literal, TextIO
 from plait._version import __version__
 from plait.cli.choosing import keys_in
 from plait.core.errors import ConfigError
+from plait.store.layout import state_home
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -111,18 +111,6 @@ def encoding(stream: TextIO) -> Check:
     return Check(
         "encoding", "warn", name, "characters it lacks are shown by their code; set LC_ALL=C.UTF-8 to see them"
     )
-
-
-def state_home(environ: Mapping[str, str]) -> Path:
-    """Return the folder in which plait keeps what it must remember."""
-    if environ.get("PLAIT_HOME"):
-        return Path(environ["PLAIT_HOME"])
-    base = environ.get("XDG_STATE_HOME", "")
-    # The XDG specification says to ignore a relative path.
-    state = (
-        Path(base) if base.startswith("/") else Path(environ.get("HOME") or os.path.expanduser("~")) / ".local/state"
-    )
-    return state / "plait"
 
 
 def state_folder(folder: Path) -> Check:

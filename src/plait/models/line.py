@@ -94,9 +94,7 @@ class Line:
             self.sent = sent
             self.trail.depart()
         request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
-        attempt = Attempt(self, request, key, emit, sent)
-        attempt.ask = ask
-        return attempt
+        return Attempt(self, request, key, emit, sent, ask=ask)
 
     def adjusted(self, failed: ProviderFailed, ask: Think) -> Sent | None:
         """Return the request without what was refused, None where that is not known or not ours to leave out."""
@@ -209,10 +207,11 @@ class Line:
 class Attempt:
     """One request on its way: what it sends, and what comes back."""
 
-    def __init__(self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: Sent) -> None:
+    def __init__(
+        self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: Sent, *, ask: Think
+    ) -> None:
         self.request = request
-        self.ask: Think | None = None
-        """What it was made for."""
+        self._ask = ask
         self.content_type = ""
         """What the answer is sent as, by its header."""
         self._sent = sent
@@ -314,7 +313,7 @@ class Attempt:
 
     def adjusted(self, failed: ProviderFailed) -> bool:
         """Make the request again without what the endpoint refused, where an answer can do without it."""
-        sent = None if self._was_heard or self.ask is None else self._line.adjusted(failed, self.ask)
+        sent = None if self._was_heard else self._line.adjusted(failed, self._ask)
         if sent is None:
             return False
         self._sent = sent

@@ -12,8 +12,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from plait.cli import checks
-from plait.cli.checks import machine_checks, state_folder, state_home
+from plait.cli.checks import machine_checks, state_folder
 from plait.cli.endpoint_check import endpoint_check
+from plait.store.layout import state_home
 from plait.testing import ScriptServer, unused_url
 
 EMPTY_PATH = "/nowhere"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from plait.cli.checks import state_home
 from plait.cli.demo import sample_repository, weights
 from plait.cli.demo.local_server import PACKAGE, REQUIREMENT, LocalServer
 from plait.cli.outcome import Outcome
@@ -29,6 +28,7 @@ from plait.events.reducer import Reducer
 from plait.kernel.ports import Options
 from plait.kernel.tools import Tool
 from plait.models.chat_model import ChatModel, chat_model
+from plait.store.layout import state_home
 
 _INTRODUCTION: Final = f"""\
 The model in this demo is real and very small ({weights.FILE_NAME}), served by llama.cpp on this

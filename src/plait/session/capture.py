@@ -8,10 +8,8 @@ those is safe with whatever comes next.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,10 +26,8 @@ from plait.models.foreign import document_of
 from plait.models.openai_client import Chat, OpenAI
 from plait.models.transport import HttpRequest, Stream, Timeouts, Transport
 from plait.session.session_log import DurableSink
-from plait.store import disk
 from plait.store.capture import CaptureFile
 
-SNAPSHOT: Final = "messages.json"
 _CALLBACKS: Final = "on_"
 _SECRETS: Final = ("authorization", "api-key", "cookie", "token", "secret")
 
@@ -69,17 +65,6 @@ class Capture:
             while self._waiting:
                 self._sink.append(self._waiting[0])
                 del self._waiting[0]
-
-    def snapshot(self, session: Mapping[str, Any]) -> None:
-        """Write the messages beside the capture, for programs that read them there; a cache, which may be deleted."""
-        if self._file is None:
-            return
-        told = {name: session[name] for name in ("model", "endpoint", "session_id")}
-        told["tools"] = list(session["tool_dispatch"])
-        text = json.dumps({"metadata": told, "messages": plain(session["messages"])}, indent=2)
-        # It can be made again from the journal at any time.
-        with contextlib.suppress(OSError):
-            disk.replace_file(self._file.path.with_name(SNAPSHOT), text.encode())
 
     def close(self) -> None:
         """Let the file go."""

@@ -65,6 +65,16 @@ class Mirror:
         self.note: Mapping[str, object] = {}
         """Put beside the next user message: what the list says of it and the history does not."""
 
+    @property
+    def shown(self) -> tuple[int, int]:
+        """What the list shows of the history: its epoch, and how many messages."""
+        return self._epoch, len(self._history)
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The list as both sides last agreed on it, without the system prompt; not to be changed."""
+        return self._flat
+
     def follow(self, history: Sequence[Message], epoch: int, items: list[Item]) -> None:
         """Bring the list up to the history.
 

@@ -44,6 +44,7 @@ from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.recorded import provider_recorded
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Settings, Standing, follow
+from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
@@ -155,8 +156,9 @@ def _open(
         capture=capture,
     )
     cwd = given["workspace"] or os.getcwd()
-    standing = Standing(log, cwd, key_source_of(schema), told, _recovery(kept), capture=capture)
-    live = Live(settings, conversation, following, Mirror(), hub, toolbox, used_before, standing)
+    snapshot = Snapshot(mirror := Mirror(), source_of(kept.facts))
+    standing = Standing(log, cwd, key_source_of(schema), told, snapshot, _recovery(kept), capture=capture)
+    live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
@@ -178,6 +180,7 @@ def _tell_what_goes_on(session: Session, target: Target, kept: Kept) -> None:
     live, count = session._live, 0
     if kept.state is not None:
         follow(session)
+        live.standing.snapshot.stands()
         count = len(session["messages"])
     if target.is_resume:
         live.hub.emit(SessionResumed(kept.id, count, target.source_model or None, target.notice))

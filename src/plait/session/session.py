@@ -33,6 +33,7 @@ from plait.session.hub import Hub
 from plait.session.mirror import Mirror
 from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
+from plait.session.snapshot import Snapshot
 from plait.tools.toolbox import Toolbox
 
 T = TypeVar("T")
@@ -119,6 +120,7 @@ class Standing:
     """Where its key is: fields of an agent spec, never a key."""
     setup: Mapping[str, object] | None
     """What its requests have in common, as it was recorded last; None until the first turn began."""
+    snapshot: Snapshot
     recovery: Recovery | None = None
     """What is to be recorded of an earlier process's end, once."""
     is_begun: bool = False
@@ -275,6 +277,7 @@ class Session(dict[str, Any]):
         live.conversation.close()
         self._close_tools()
         if self._close_log.detach() is not None:
+            live.standing.snapshot.keep(self, live.log.journal, is_last=True)
             live.standing.close(is_orderly=True)
 
     def __enter__(self) -> Self:

@@ -349,7 +349,7 @@ def catch_up(session: Session, live: Live) -> None:
     follow(session)
     if (capture := live.standing.capture) is not None:
         capture.commit()
-        capture.snapshot(session)
+    live.standing.snapshot.keep(session, live.log.journal)
     live.conversation.observers.raise_fault()
 
 

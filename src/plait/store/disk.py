@@ -198,6 +198,22 @@ def new_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def put_in_place(path: Path, data: bytes) -> None:
+    """Put a file in the place of another, or of none, unsynced: a crash of the system may leave it empty or old.
+
+    One process at a time for one path.
+    """
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW) as fd:
+            write_all(fd, data)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in the place of another, or of none: after any crash there is the old one or the new one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")

@@ -22,6 +22,7 @@ from plait.core.facts import Entry, Fact, Observation, Reset
 from plait.core.messages import Message, ToolResult
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
+from plait.store.layout import SNAPSHOT
 from plait.store.opening import cannot_open, load_journal
 from plait.store.salvage import write_journal
 from plait.wire.chat_history import decode_messages
@@ -60,8 +61,11 @@ def import_session(source: Path, folder: Path, conversation: str) -> Path:
     if journal is not None and _read(journal).startswith(_BIRTH):
         ours = load_journal(journal)
         return write_journal(folder, conversation, {**ours.header, "imported_from": str(source)}, ours.entries)
-    state = JournalState() if journal is None else replay_older(_read(journal), str(journal))
     metadata, kept = ({}, []) if snapshot is None else _snapshot(snapshot)
+    if journal is not None and "up_to_seq" in metadata:
+        # The cache of a session of plait's is no reason to overlook that its journal is damaged.
+        load_journal(journal)
+    state = JournalState() if journal is None else replay_older(_read(journal), str(journal))
     wins = state.entries_replayed and (not kept or state.mid_turn or len(state.messages) > 1)
     items = state.messages if wins else kept
     facts: list[Fact] = [Observation("session_start", {"imported_from": str(source), **metadata})]
@@ -155,7 +159,7 @@ def _result(call_id: str, state: JournalState) -> ToolResult:
 def _files(source: Path) -> tuple[Path | None, Path | None]:
     """The journal and the snapshot that a path names, by what its program called them."""
     if source.is_dir():
-        candidates = (source / JOURNAL, source / "messages.json")
+        candidates = (source / JOURNAL, source / SNAPSHOT)
     elif source.name.endswith("_messages.json"):
         candidates = (source.with_name(source.name.replace("_messages.json", "_journal.jsonl")), source)
     elif source.name.endswith("_journal.jsonl"):
@@ -163,7 +167,7 @@ def _files(source: Path) -> tuple[Path | None, Path | None]:
     elif source.suffix == ".json":
         candidates = (source.with_name(JOURNAL), source)
     else:
-        candidates = (source, source.with_name("messages.json"))
+        candidates = (source, source.with_name(SNAPSHOT))
     journal, snapshot = (path if path.is_file() else None for path in candidates)
     if journal is None and snapshot is None:
         raise ConfigError(

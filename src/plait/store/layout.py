@@ -4,6 +4,7 @@ Floor: 2. Owns: the layout of the state folder; never: a file's content.
 
     sessions/<id>/journal.jsonl         what happened
     sessions/<id>/journal.jsonl.writer  who writes it, and how far it is safe
+    sessions/<id>/messages.json         its conversation as chat messages: a cache, which may be old or gone
     sessions/<id>/events.jsonl          every request, answer and event, where that was asked for
     sessions/<id>/spool/  spill/        output of commands; results too long for a model
     sessions/<id>/before/               what files held before they were changed
@@ -16,8 +17,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from plait.store.jsonl import JOURNAL
+
+SNAPSHOT: Final = "messages.json"
 
 
 @dataclass(frozen=True, slots=True)

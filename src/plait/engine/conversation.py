@@ -23,7 +23,6 @@ from plait.engine.base_host import Policy, Resolve, Stage
 from plait.engine.cache_proof import CacheTerms
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
-from plait.engine.portal import Portal
 from plait.engine.recovery import resolver
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
@@ -37,6 +36,7 @@ from plait.kernel.rounds import unanswered
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
+from plait.tools.portal import Portal
 
 
 @dataclass

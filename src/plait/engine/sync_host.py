@@ -26,11 +26,11 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage
 from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, stopped, timed_out
-from plait.engine.portal import Portal
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
+from plait.tools.portal import Portal
 
 _FAILURES: Final = (Exception, SystemExit, asyncio.CancelledError)
 """What a tool may raise without ending more than its call: `exit()` in it is a failure too."""

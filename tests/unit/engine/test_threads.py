@@ -10,8 +10,8 @@ import time
 import pytest
 
 from plait.engine import threads as threads_module
-from plait.engine.portal import Portal
 from plait.engine.threads import Threads
+from plait.tools.portal import Portal
 
 
 def test_work_never_waits_for_other_work() -> None:

@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for async tools of a sync host.
+"""An event loop in a thread of its own: for async tools of a sync host, and for clients that live as long as one.
 
-Floor: 4. Owns: one loop, made when first needed; never: what runs on it.
+Floor: 3. Owns: one loop, made when first needed; never: what runs on it.
 
 One loop for the host's whole life, not one a call, because clients bind themselves to the loop they were made on.
 """
@@ -36,6 +36,17 @@ class Portal:
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start `work` on the loop and return its future; cancelling the future cancels the coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self.prepare())
+
+    @property
+    def is_here(self) -> bool:
+        """True in the loop's own thread, where nobody may wait for it."""
+        return self._thread is threading.current_thread()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on this loop for a caller on any loop. Cancel: the caller's cancels the work."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:
         """Cancel what still runs and end the thread."""

@@ -20,8 +20,10 @@ from plait.hands import textfile
 from plait.hands.atomic import AtomicWrite, Before, is_temporary, is_unchanged, temporary_name
 from plait.hands.diff import DiffSummary, summarise, unified
 from plait.hands.edit_hints import why_not_found
+from plait.hands.git_metadata import refuse_git_metadata
+from plait.hands.near_match import How, find_near
 from plait.hands.refusals import refusal_from
-from plait.hands.textfile import Newlines, TextFile
+from plait.hands.textfile import Newlines, Span, TextFile
 from plait.hands.workspace import Pinned, refuse_unless_regular
 
 EDITED_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -45,11 +47,15 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """How often a snippet was there, how many were replaced, and the line of the first."""
+    """How often a snippet was there, how many were replaced, and where."""
 
     occurrences: int
     replaced: int
     first_line: int
+    left_lines: tuple[int, ...] = ()
+    """Lines of those that were not replaced, as far as they are named."""
+    how: How = ""
+    """In what the snippet and the place differed, where it was taken for the only one that can be meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,7 @@ def plan_write(
     and CRLF of the old one. Raises `Refusal`.
     """
     textfile.require_text(content, "the content")
+    refuse_git_metadata(target)
     before = read_version(target)
     _check_expected(target, before, expected_sha256)
     if before is not None and not overwrites:
@@ -191,9 +198,13 @@ def plan_edit(
 ) -> WritePlan:
     """Plan literal replacements, each on the result of the one before: all of them or none.
 
+    A snippet that is there only but for blanks or typography, and only once, is taken for that place (`near_match`),
+    unless newlines are literal.
+
     Raises `Refusal`: `NOT_FOUND` without a file, `CONFLICT` for a snippet that is not there or (with `refuse`) there
     more than once, with the count and line numbers in its details.
     """
+    refuse_git_metadata(target)
     before = read_version(target)
     if before is None:
         raise Refusal(
@@ -232,6 +243,10 @@ def settle(target: Pinned, intent: WriteIntent) -> Settled:
 def _replace(text: str, replacement: Replacement, newlines: Newlines, where: tuple[str, str]) -> tuple[str, Replaced]:
     shown, label = where
     spans = textfile.find_spans(text, replacement.old, newlines)
+    near = find_near(text, replacement.old, replacement.new) if newlines == "fit" and not spans else None
+    if near is not None:
+        new_text = textfile.replace_spans(text, [near.span], near.new)
+        return new_text, Replaced(1, 1, textfile.line_of(text, near.span.start), (), near.how)
     if not spans:
         raise Refusal(
             "CONFLICT",
@@ -240,7 +255,7 @@ def _replace(text: str, replacement: Replacement, newlines: Newlines, where: tup
             details={"path": shown, "occurrences": 0},
         )
     if len(spans) > 1 and replacement.many == "refuse":
-        lines = [textfile.line_of(text, span.start) for span in spans[:_LINES_NAMED_MAX]]
+        lines = _lines(text, spans)
         raise Refusal(
             "CONFLICT",
             f"{label} is not unique: it is {len(spans)} times in {shown!r}, at lines {', '.join(map(str, lines))}",
@@ -251,7 +266,12 @@ def _replace(text: str, replacement: Replacement, newlines: Newlines, where: tup
     if len(text) + len(used) * len(replacement.new) > EDITED_BYTES_MAX:
         raise Refusal("TOO_LARGE", f"{shown!r} would grow beyond {EDITED_BYTES_MAX} bytes", hint="replace less")
     new_text = textfile.replace_spans(text, used, replacement.new)
-    return new_text, Replaced(len(spans), len(used), textfile.line_of(text, spans[0].start))
+    left = _lines(text, spans[len(used) :])
+    return new_text, Replaced(len(spans), len(used), textfile.line_of(text, spans[0].start), tuple(left))
+
+
+def _lines(text: str, spans: Sequence[Span]) -> list[int]:
+    return [textfile.line_of(text, span.start) for span in spans[:_LINES_NAMED_MAX]]
 
 
 def _check_replacement(replacement: Replacement, form: TextFile, shown: str, label: str) -> None:

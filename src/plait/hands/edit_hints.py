@@ -6,14 +6,12 @@ Floor: 2. Owns: likely near misses; never: matching anything but exactly.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
+
+from plait.hands.near_match import folded
 
 _COMPARED_CHARS_MAX: Final = 2_000_000
 _LINE_NUMBER: Final = re.compile(r"[ \t]*\d+(?:\t|: ?|\| ?|→)")
-_LOOKALIKES: Final = str.maketrans(
-    {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
-)
 
 
 def why_not_found(text: str, old: str) -> str:
@@ -49,4 +47,4 @@ def _find(lines: list[str], wanted: list[str]) -> int:
 
 
 def _folded(line: str) -> str:
-    return unicodedata.normalize("NFKC", line).translate(_LOOKALIKES).strip()
+    return folded(line).strip()

@@ -39,7 +39,10 @@ UNATTENDED: Final[Mapping[str, str]] = {
     "GIT_PAGER": "cat",
     "MANPAGER": "cat",
     "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
 }
 """What keeps programs from waiting for somebody who is not there."""

@@ -130,7 +130,7 @@ def find_spans(text: str, old: str, newlines: Newlines) -> list[Span]:
         newline = "\n" if "\n" in text else ""
         return [Span(at, at + len(old), newline) for at in _positions(text, old)]
     pattern = re.compile("".join(map(_either_newline, old)))
-    return [Span(match.start(), match.end(), _newline_at(text, match.start())) for match in pattern.finditer(text)]
+    return [Span(match.start(), match.end(), newline_at(text, match.start())) for match in pattern.finditer(text)]
 
 
 def replace_spans(text: str, spans: list[Span], new: str) -> str:
@@ -167,7 +167,7 @@ def _either_newline(character: str) -> str:
     return r"\r?\n" if character == "\n" else r"\r(?!\n)" if character == "\r" else re.escape(character)
 
 
-def _newline_at(text: str, position: int) -> str:
+def newline_at(text: str, position: int) -> str:
     """The newline that ends the line of a position, or the one before it in the last line."""
     after = text.find("\n", position)
     at = after if after >= 0 else text.rfind("\n", 0, position)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import stat
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from plait.core.errors import Refusal
 from plait.hands.edit import Replaced, Replacement, WritePlan, Written, plan_edit, plan_write
 from plait.hands.listing import Entry, list_entries
 from plait.hands.locks import FileLocks
+from plait.hands.near_match import How
 from plait.hands.reading import Lines, Window, read_lines
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer
@@ -23,6 +26,12 @@ from plait.tools.places import Places
 
 _TRAILER_CHARS = 200
 """Room for the line that says how to go on."""
+_NEARLY: Final[Mapping[How, str]] = {
+    "": "",
+    "blanks": " (matched but for blanks at the ends of lines)",
+    "indentation": " (matched but for the indentation: the new text was indented like the place)",
+    "characters": " (matched but for quotes, dashes or accents; the new text was written as given)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +80,20 @@ class FileTools:
         left = replaced.occurrences - replaced.replaced
         text = (
             f"OK: replaced {replaced.replaced} of {replaced.occurrences} occurrence(s) "
-            f"({_extent(change.old)}) in {path}, line {replaced.first_line}"
+            f"({_extent(change.old)}) in {path}, line {replaced.first_line}{_NEARLY[replaced.how]}"
         )
-        return (f"{text}; {left} remaining (replace_all=true replaces every one)" if left else text), data
+        if left:
+            where = ", ".join(map(str, replaced.left_lines)) + (", …" if left > len(replaced.left_lines) else "")
+            text += f"; {left} remaining at line {where} (replace_all=true replaces every one)"
+        return text, data
 
     def edit_file(
         self, path: str, change: Replacement, expected_sha256: str | None = None, call: ToolContext | None = None
     ) -> Answer:
         """Replace a snippet that occurs once, or every occurrence; an ambiguous one is refused."""
         replaced, data = self._replace(path, change, expected_sha256, call)
-        return f"Replaced {replaced.replaced} occurrence(s) in {path}, line {replaced.first_line}", data
+        text = f"Replaced {replaced.replaced} occurrence(s) in {path}, line {replaced.first_line}"
+        return text + _NEARLY[replaced.how], data
 
     def _replace(
         self, path: str, change: Replacement, expected_sha256: str | None, call: ToolContext | None
@@ -90,7 +103,9 @@ class FileTools:
             plan: WritePlan = as_intended(plan_edit(target, [change], expected_sha256=expected_sha256), call)
             diff, written = plan.diff(), plan.apply()
         replaced = plan.replaced[0]
-        counts = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}
+        counts: dict[str, object] = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}
+        if replaced.how:
+            counts["matched_but_for"] = replaced.how
         return replaced, changed(path, written, diff) | counts
 
     def list_dir(self, path: str = ".") -> Answer:

@@ -15,6 +15,7 @@ from plait.core.events import Committed, Event
 from plait.core.exchange import Reply
 from plait.core.facts import Fact
 from plait.core.messages import Message, ToolCall, ToolResult, assistant
+from plait.core.usage import Usage
 from plait.kernel.drivers import adrive, drive
 from plait.kernel.effects import NOTHING, Act, Allow, Ask, Boundary, Deny, End, Outcome, Plan, Think
 from plait.kernel.log import MemoryLog
@@ -149,6 +150,10 @@ class Notes:
         """Hand over what was said, once."""
         said, self._said = self._said, None
         return said
+
+    def spent(self) -> Usage | None:
+        """Nothing is known of a request that was cut off."""
+        return None
 
     def publish(self, event: Event) -> None:
         """Note what is shown; a fact is shown when it is durable, once, in order."""

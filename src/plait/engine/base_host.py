@@ -15,6 +15,7 @@ from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
 from plait.core.exchange import Reply
 from plait.core.facts import Fact, ToolStart
 from plait.core.messages import Message, Text, ToolCall
+from plait.core.usage import Usage
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.cache_watch import CacheWatch
@@ -234,6 +235,12 @@ class BaseHost:
         tool = self._tools.get(call.name)
         assert tool is not None, f"the loop asked about {call.name!r}, which the table does not hold"
         return tool
+
+
+def spent_on(channel: object) -> Usage | None:
+    """Return what an interrupted request had used, from a line that knows; None where it does not."""
+    known = getattr(channel, "spent", None)
+    return known() if callable(known) else None
 
 
 def rules_of(limits: Limits, base: Rules, seed: int) -> Rules:

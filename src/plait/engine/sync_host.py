@@ -23,8 +23,9 @@ from typing import Any, Final
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
+from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
-from plait.engine.base_host import GRACE_S, BaseHost, Stage
+from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
 from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, stopped, timed_out
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Interrupted, Outcome, Plan, Think
@@ -77,6 +78,10 @@ class SyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         reply = self._channel.think(ask, emit, self.cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
+
+    def spent(self) -> Usage | None:
+        """Return what the request under way had used when it was interrupted, as far as that is known, once."""
+        return spent_on(self._channel)
 
     def approve(self, call: ToolCall) -> Verdict:
         """Judge one call: the policy first, then the approver; a yes says what will show that the call took effect."""

@@ -116,6 +116,8 @@ def compact_now(state: State, keep_last_turns: int) -> Generator[Effect, Any, En
         try:
             reply: Reply = yield Think(_request(state, length), "compaction")
         except Interrupted as interrupt:
+            if interrupt.usage is not None:
+                yield from record(state, _spent(span, interrupt.usage))
             return End(interrupt.reason, error=interrupt.__cause__)
         except ProviderFailed as failure:
             if failure.usage is not None:

@@ -21,6 +21,7 @@ from plait.core.cancel import Cancel
 from plait.core.events import Committed, Event
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.usage import Usage
 from plait.kernel.effects import (
     Act,
     Allow,
@@ -71,6 +72,10 @@ class Ground(Protocol):
 
     def partial(self) -> Message | None:
         """Return what the model had said when it was interrupted, once."""
+        ...
+
+    def spent(self) -> Usage | None:
+        """Return what the interrupted request had used, as far as the endpoint has told, once."""
         ...
 
     def publish(self, event: Event) -> None:
@@ -221,13 +226,14 @@ def _interpret(loop: Loop, host: Host, shield: Shield) -> tuple[End, BaseExcepti
         except (KeyboardInterrupt, SystemExit) as stop:
             shield.armed = False
             cut = stop
-            error = Interrupted("interrupted", host.partial(), _held_back(held) + host.abandon())
+            outcomes = _held_back(held) + host.abandon()
+            error = Interrupted("interrupted", host.partial(), outcomes, host.spent())
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
             shield.armed = False
             if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
                 error = problem
             else:
-                error = _interrupted(problem, host.partial(), _held_back(held) + host.abandon())
+                error = _interrupted(problem, host, _held_back(held) + host.abandon())
 
 
 def _meet(effect: Effect, host: Host) -> object:
@@ -288,15 +294,17 @@ async def _ainterpret(loop: Loop, host: AsyncHost, wake: _Wake) -> tuple[End, Ba
             wake.settle()
             cut = cancelled if wake.is_foreign or host.cancel.reason is None else None
             reason = host.cancel.reason or "interrupted"
-            error = Interrupted(reason, host.partial(), _held_back(held) + await _finish(host.abandon()))
+            outcomes = _held_back(held) + await _finish(host.abandon())
+            error = Interrupted(reason, host.partial(), outcomes, host.spent())
         except (KeyboardInterrupt, SystemExit) as stop:
             cut = stop
-            error = Interrupted("interrupted", host.partial(), _held_back(held) + await _finish(host.abandon()))
+            outcomes = _held_back(held) + await _finish(host.abandon())
+            error = Interrupted("interrupted", host.partial(), outcomes, host.spent())
         except Exception as problem:  # boundary: whatever a host does wrong, the history is closed first
             if isinstance(problem, ProviderFailed) and isinstance(effect, Think):
                 error = problem
             else:
-                error = _interrupted(problem, host.partial(), _held_back(held) + await _finish(host.abandon()))
+                error = _interrupted(problem, host, _held_back(held) + await _finish(host.abandon()))
 
 
 async def _ameet(effect: Effect, host: AsyncHost) -> object:
@@ -394,13 +402,14 @@ def _held_back(effect: Effect | None) -> tuple[Outcome, ...]:
     return tuple(Outcome.of(ToolResult(call.id, _NOT_RUN, status="cancelled")) for call in effect.calls)
 
 
-def _interrupted(problem: Exception, partial: Message | None, outcomes: tuple[Outcome, ...]) -> Interrupted:
+def _interrupted(problem: Exception, host: Ground, outcomes: tuple[Outcome, ...]) -> Interrupted:
+    partial, spent = host.partial(), host.spent()
     if isinstance(problem, Interrupted):
         interrupt = Interrupted(
-            problem.reason, problem.partial or partial, (*problem.outcomes, *outcomes), problem.usage
+            problem.reason, problem.partial or partial, (*problem.outcomes, *outcomes), problem.usage or spent
         )
         interrupt.__cause__ = problem.__cause__
         return interrupt
-    interrupt = Interrupted("error", partial, outcomes)
+    interrupt = Interrupted("error", partial, outcomes, spent)
     interrupt.__cause__ = problem
     return interrupt

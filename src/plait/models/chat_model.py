@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
+from plait.core.usage import Usage
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.backend import Backend, BackendOptions
@@ -124,11 +125,22 @@ class ChatModel:
         await self._backend.aclose()
 
 
-class ChatChannel:
-    """One conversation, for one thread at a time; see `plait.kernel.ports.Channel`."""
+class _Channel:
+    """What both colours of a line share."""
 
     def __init__(self, line: Line) -> None:
         self.line = line
+        self._under_way: Attempt | None = None
+        """The request that has no end yet, or was cut off and nobody has asked what it took."""
+
+    def spent(self) -> Usage | None:
+        """Return what a request that never came to its end has used, as far as the endpoint has told, once."""
+        cut, self._under_way = self._under_way, None
+        return None if cut is None else cut.spent
+
+
+class ChatChannel(_Channel):
+    """One conversation, for one thread at a time; see `plait.kernel.ports.Channel`."""
 
     def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
         """Make one request and return the whole answer.
@@ -136,22 +148,27 @@ class ChatChannel:
         Raises:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
-        attempt, limiter = self.line.begin(ask, emit), self.line.backend.limiter
+        self._under_way = attempt = self.line.begin(ask, emit)
+        limiter = self.line.backend.limiter
         while True:
             if limiter is not None:
                 wait_for_place(limiter, cancel, self.line.tell)
             try:
-                return self._exchange(attempt, cancel)
+                reply = self._exchange(attempt, cancel)
+                self._under_way = None
+                return reply
             except Aborted:
-                raise Interrupted(cancel.reason or "interrupted", usage=attempt.spent) from None
+                raise Interrupted(cancel.reason or "interrupted", usage=self.spent()) from None
             except ProviderFailed as failed:
-                reply = attempt.settled(failed)
-                if reply is not None:
-                    return reply
+                settled = attempt.settled(failed)
+                if settled is not None:
+                    self._under_way = None
+                    return settled
                 if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
                 if failed.kind in ("model_not_found", "quota"):
                     self._ask_about(failed)
+                self._under_way = None
                 raise attempt.broken(failed) from failed.__cause__
 
     def close(self) -> None:
@@ -184,11 +201,8 @@ class ChatChannel:
                 ask_allowance(backend, failed)
 
 
-class AsyncChatChannel:
+class AsyncChatChannel(_Channel):
     """One conversation in an event loop; see `plait.kernel.ports.AsyncChannel`."""
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
 
     async def think(self, ask: Think, emit: Emit | None, cancel: Cancel) -> Reply:
         """Make one request and return the whole answer.
@@ -197,22 +211,27 @@ class AsyncChatChannel:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
         await self.line.backend.afind_key()
-        attempt, limiter = self.line.begin(ask, emit), self.line.backend.limiter
+        self._under_way = attempt = self.line.begin(ask, emit)
+        limiter = self.line.backend.limiter
         while True:
             if limiter is not None:
                 await await_place(limiter, cancel, self.line.tell)
             try:
-                return await self._exchange(attempt, cancel)
+                reply = await self._exchange(attempt, cancel)
+                self._under_way = None
+                return reply
             except Aborted:
-                raise Interrupted(cancel.reason or "interrupted", usage=attempt.spent) from None
+                raise Interrupted(cancel.reason or "interrupted", usage=self.spent()) from None
             except ProviderFailed as failed:
-                reply = attempt.settled(failed)
-                if reply is not None:
-                    return reply
+                settled = attempt.settled(failed)
+                if settled is not None:
+                    self._under_way = None
+                    return settled
                 if attempt.another_key(failed) or attempt.adjusted(failed):
                     continue
                 if failed.kind in ("model_not_found", "quota"):
                     await self._ask_about(failed)
+                self._under_way = None
                 raise attempt.broken(failed) from failed.__cause__
 
     async def aclose(self) -> None:

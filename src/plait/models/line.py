@@ -255,8 +255,11 @@ class Attempt:
     @property
     def spent(self) -> Usage | None:
         """What the endpoint has said so far that the request used; None where it has said nothing."""
-        usage = self._decoder.answer().usage
-        return None if usage == Usage.UNAVAILABLE else usage
+        try:
+            usage = self._decoder.answer().usage
+        except Exception:  # boundary: Ctrl-C may have landed in the middle of the decoder
+            return None
+        return None if usage is None or usage == Usage.UNAVAILABLE else self._line.counted(usage)
 
     def settled(self, failure: ProviderFailed) -> Reply | None:
         """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
@@ -276,6 +279,8 @@ class Attempt:
             except ProviderFailed as cut:
                 failure.partial, failure.usage = cut.partial, cut.usage
             failure.partial = refused_generation(self._last) or failure.partial
+        if failure.usage is not None:
+            failure.usage = self._line.counted(failure.usage)
         return failure
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFailed:

@@ -60,6 +60,8 @@ def notice_words(event: named.NamedEvent) -> str | None:
             return f"{event.compacted_turns} messages were replaced by a summary"
         case named.CacheUnmeasurable() | named.CacheProofMissing() | named.CacheMiss() | named.PrefixChanged():
             return one_line(render(event, color=False).strip("[]"), _NOTE_CHARS) or None
+        case named.McpServer():
+            return one_line(event.text, _NOTICE_CHARS)
         case named.SessionResumed():
             return _resumed(event)
         case named.JournalRecovered() if event.mid_turn:

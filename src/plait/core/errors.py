@@ -17,7 +17,7 @@ Floor: 0. Owns: error classes, their stable codes and the advice they carry; nev
         LimitReached  PricingLimitExceededError  ApprovalDenied
       Refusal                           a tool will not do this: code, hint, details; told to the model
       ToolFault                         the machinery of tools broke
-        FatalToolDispatchError
+        FatalToolDispatchError  MCPError
       JournalError                      .path .offset .seq
         SessionBusy  JournalCorrupt  JournalFull  JournalVersion  JournalPoisoned
       ControlError
@@ -60,6 +60,7 @@ RefusalCode = Literal[
     "TIMEOUT",
     "CANCELLED",
     "SPILL_REFERENCE_UNKNOWN",
+    "SEARCH_REQUIRED",
     "INTERNAL_SERVER_ERROR",
 ]
 
@@ -74,6 +75,7 @@ REFUSAL_STATUS: Final[Mapping[RefusalCode, int]] = {
     "TIMEOUT": 408,
     "CANCELLED": 499,
     "SPILL_REFERENCE_UNKNOWN": 404,
+    "SEARCH_REQUIRED": 409,
     "INTERNAL_SERVER_ERROR": 500,
 }
 
@@ -102,6 +104,12 @@ class ConfigError(PlaitError):
     """An option, file, key or spec is wrong; nothing was started."""
 
     code = "config"
+
+
+class UnknownToolLoading(ConfigError, ValueError):
+    """There is no way of that name to load tools that are not shown at once."""
+
+    code = "tool_loading"
 
 
 class AgentSpecInvalidError(ConfigError):
@@ -366,6 +374,12 @@ class FatalToolDispatchError(ToolFault, RuntimeError):
     """A tool was dispatched that the dispatch table does not hold."""
 
     code = "tool_dispatch"
+
+
+class MCPError(ToolFault):
+    """An MCP server cannot be started, or answered with an error; inside a turn it is the result of the call."""
+
+    code = "mcp"
 
 
 class JournalError(PlaitError):

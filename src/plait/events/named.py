@@ -389,6 +389,20 @@ class JournalRecovered(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class McpServer(NamedEvent):
+    """Something is to be said of an MCP server."""
+
+    type = "mcp_server"
+    server: str
+    state: str
+    """`ready`, `late` (the turn goes on without its tools), `failed`, `changed` (its tools are others now),
+    `restarted`, `refused` (some of its tools are not shown) or `skipped` (not trusted)."""
+    text: str
+    tools: Sequence[str] = ()
+    """The tools of it that the model is shown from now on, by their names."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FinalAnswer(NamedEvent):
     """The model has answered."""
 
@@ -457,6 +471,7 @@ AnyEvent = (
     | SessionRestored
     | SessionResumed
     | JournalRecovered
+    | McpServer
     | FinalAnswer
     | Error
     | TurnEnd

@@ -220,6 +220,10 @@ def _recovered(event: named.JournalRecovered, paint: Paint) -> str:
     return paint("yellow", f"[the last turn had not ended{calls}]")
 
 
+def _mcp_server(event: named.McpServer, paint: Paint) -> str:
+    return paint("dim" if event.state in ("ready", "restarted") else "yellow", f"[{visible(event.text)}]")
+
+
 def _final_answer(event: named.FinalAnswer, paint: Paint) -> str:
     return "" if event.streamed else visible(event.text)
 
@@ -257,6 +261,7 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "session_restored": _restored,
     "session_resumed": _resumed,
     "journal_recovered": _recovered,
+    "mcp_server": _mcp_server,
     "final_answer": _final_answer,
     "error": _error,
 }

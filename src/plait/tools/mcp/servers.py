@@ -1,0 +1,289 @@
+"""The MCP servers of one session or agent: begun together, none of them in the way of a turn.
+
+Floor: 3. Owns: how long a turn waits for them, the names of their tools, what is told of them; never: one server.
+
+Servers live on a loop of their own, so that sync and async callers, and callers on any loop, share one connection.
+What changes meanwhile is taken over when `tools` is asked for, which is between turns, and is told then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent import futures
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from plait.core.cancel import Cancel
+from plait.core.errors import MCPError
+from plait.events.named import McpServer
+from plait.kernel.tools import Tool
+from plait.tools.mcp.answers import Bounds
+from plait.tools.mcp.config import ServerConfig
+from plait.tools.mcp.pins import Pins, change_between
+from plait.tools.mcp.sdk import need_sdk
+from plait.tools.mcp.server import Server
+from plait.tools.mcp.shown import Listing, Shown, bare
+from plait.tools.portal import Portal
+
+ATTEMPTS_MAX: Final = 3
+"""How often a server that fails is tried, once before each turn."""
+CLOSE_S: Final = 10.0
+_NAMES_MAX: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServersOptions:
+    """How the servers of one session behave."""
+
+    log_dir: str | os.PathLike[str] | None = None
+    """Where each server's log goes; None keeps none."""
+    pins_dir: str | os.PathLike[str] | None = None
+    """Where it is remembered which tools each server had; None remembers nothing."""
+    bounds: Bounds = field(default_factory=Bounds)
+    has_bare_names: bool = False
+    """Tools keep their own names where nobody else has them."""
+    check: Callable[[dict[str, Any]], object] | None = None
+    """Raises `ValueError` for a schema that is none; its tool is not shown."""
+
+
+class Servers:
+    """Some servers. Safe in any thread."""
+
+    def __init__(
+        self, configs: Sequence[ServerConfig], options: ServersOptions | None = None, *, portal: Portal | None = None
+    ) -> None:
+        """Begin nothing yet. Raises `ConfigError` when there are servers and the `mcp` package is not installed."""
+        if configs:
+            need_sdk()
+        self.options = options = options or ServersOptions()
+        self._portal = portal or Portal()
+        self._owns_portal = portal is None
+        self._pins = None if options.pins_dir is None else Pins(options.pins_dir)
+        self._notices: deque[McpServer] = deque()
+        self.servers = tuple(
+            Server(config, log_dir=options.log_dir, on_listed=self._listed, on_restarted=self._restarted)
+            for config in configs
+        )
+        self._beginning: dict[str, Future[None]] = {}
+        self._begun_s: dict[str, float] = {}
+        self._told_late: set[str] = set()
+        self._taken: dict[str, Listing] = {}
+        self._tools: tuple[Tool, ...] = ()
+        self._key: object = None
+        self._is_closed = False
+
+    def begin(self) -> None:
+        """Start every server that was not started, in the background; those that failed too, a few times."""
+        for server in self.servers:
+            running = self._beginning.get(server.config.name)
+            is_to_begin = running is None or (running.done() and server.state == "failed")
+            if is_to_begin and not self._is_closed and server.attempts < ATTEMPTS_MAX:
+                self._begun_s.setdefault(server.config.name, time.monotonic())
+                self._beginning[server.config.name] = self._portal.submit(self._begin(server))
+
+    def beginnings(self) -> list[tuple[Server, Future[None]]]:
+        """Return what is being started, or was."""
+        return [(server, self._beginning[server.config.name]) for server in self.servers]
+
+    def settle(self, cancel: Cancel | None = None) -> None:
+        """Wait until each server has begun, has failed, or has had its time. Cancel: no longer waits."""
+        self.begin()
+        stopped: Future[None] = Future()
+        undo = None if cancel is None else cancel.on_cancel(lambda: _resolve(stopped))
+        try:
+            while (left := self._awaited()) and not stopped.done():
+                waits, left_s = left
+                futures.wait([*waits, stopped], timeout=left_s, return_when=futures.FIRST_COMPLETED)
+        finally:
+            if undo is not None:
+                undo()
+        self._tell_late()
+
+    async def asettle(self) -> None:
+        """Do what `settle` does, on any loop."""
+        self.begin()
+        while left := self._awaited():
+            waits, left_s = left
+            wrapped = [asyncio.shield(asyncio.wrap_future(wait)) for wait in waits]
+            await asyncio.wait(wrapped, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        self._tell_late()
+
+    def tools(self, reserved: Collection[str] = ()) -> tuple[Tool, ...]:
+        """Return the tools of all servers that are there, in the order of their declaration; `reserved` names are
+        somebody else's. The same object as long as nothing has changed. What has changed is a notice."""
+        present = [(server, server.listing) for server in self.servers if self._is_there(server)]
+        key = (tuple((server.config.name, listing.digest) for server, listing in present), frozenset(reserved))
+        if key == self._key:
+            return self._tools
+        self._key = key
+        names = self._names(present, reserved)
+        made: list[Tool] = []
+        for server, listing in present:
+            shown = [(tool, names[server.config.name, tool.own_name]) for tool in listing.tools]
+            own = [self._tool(server, tool, name) for tool, name in shown if name]
+            made += own
+            self._tell(server, listing, [tool.name for tool in own], [tool for tool, name in shown if not name])
+        self._tools = tuple(made)
+        return self._tools
+
+    def take_notices(self) -> list[McpServer]:
+        """Return what is to be told, once."""
+        taken: list[McpServer] = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._notices.popleft())
+        return taken
+
+    def notice(self, server: str, state: str, text: str, tools: Iterable[str] = ()) -> None:
+        """Have something told."""
+        self._notices.append(McpServer(server, state, text, tuple(tools)))
+
+    def close(self) -> None:
+        """End every server with all that it started; may be called twice. On the servers' own loop it does not wait."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if not self._beginning:
+            return
+        ending = self._portal.submit(self._end())
+        if self._portal.is_here:
+            return
+        with suppress(futures.TimeoutError):
+            ending.result(CLOSE_S)
+        if self._owns_portal:
+            self._portal.close()
+
+    async def _end(self) -> None:
+        for beginning in self._beginning.values():
+            beginning.cancel()
+        await asyncio.gather(*(server.close() for server in self.servers), return_exceptions=True)
+
+    async def _begin(self, server: Server) -> None:
+        try:
+            await server.begin()
+        except MCPError as error:
+            if server.attempts == 1:
+                self.notice(server.config.name, "failed", f"{error.message}; {error.hint}")
+
+    def _awaited(self) -> tuple[list[Future[None]], float] | None:
+        """Return what is still waited for and how long; None when that is nothing."""
+        now_s = time.monotonic()
+        left = {
+            server.config.name: self._begun_s[server.config.name] + server.config.wait_s - now_s
+            for server in self.servers
+            if (beginning := self._beginning.get(server.config.name)) is not None and not beginning.done()
+        }
+        waits = {name: left_s for name, left_s in left.items() if left_s > 0}
+        return ([self._beginning[name] for name in waits], min(waits.values())) if waits else None
+
+    def _tell_late(self) -> None:
+        for server in self.servers:
+            name = server.config.name
+            beginning = self._beginning.get(name)
+            if beginning is not None and not beginning.done() and name not in self._told_late:
+                self._told_late.add(name)
+                text = f"the MCP server {name!r} has not begun within {server.config.wait_s:g} s"
+                self.notice(name, "late", f"{text}; its tools come with a later turn")
+
+    def _is_there(self, server: Server) -> bool:
+        return server.state == "ready"
+
+    def _names(
+        self, present: Sequence[tuple[Server, Listing]], reserved: Collection[str]
+    ) -> dict[tuple[str, str], str]:
+        """Return the name of each tool, by its server's and its own; empty for one that cannot have one.
+
+        A name depends on who has which tools, never on who was there first.
+        """
+        shown = [(server.config.name, tool) for server, listing in present for tool in listing.tools]
+        plain = Counter(bare(tool.own_name) for _, tool in shown)
+
+        def wanted(tool: Shown) -> str:
+            name = bare(tool.own_name)
+            return name if self.options.has_bare_names and plain[name] == 1 and name not in reserved else tool.name
+
+        counts = Counter(wanted(tool) for _, tool in shown)
+        names: dict[tuple[str, str], str] = {}
+        for server, tool in shown:
+            name = wanted(tool)
+            is_free = counts[name] == 1 and name not in reserved
+            names[server, tool.own_name] = name if is_free and self._has_schema(tool) else ""
+        return names
+
+    def _has_schema(self, tool: Shown) -> bool:
+        if self.options.check is None:
+            return True
+        try:
+            self.options.check(dict(tool.parameters))
+        except ValueError:
+            return False
+        return True
+
+    def _tool(self, server: Server, shown: Shown, name: str) -> Tool:
+        bounds, portal = self.options.bounds, self._portal
+
+        async def call(**arguments: Any) -> Any:
+            return await portal.run(server.call(shown, arguments, bounds))
+
+        call.__name__ = call.__qualname__ = name
+        is_gated = not shown.is_read_only
+        return Tool(
+            name,
+            shown.description,
+            call,
+            shown.parameters,
+            mutates=is_gated,
+            requires_approval=is_gated,
+            parallel_safe=not is_gated,
+            category="mcp",
+        )
+
+    def _tell(self, server: Server, listing: Listing, names: Sequence[str], refused: Sequence[Shown]) -> None:
+        name = server.config.name
+        before = self._taken.get(name)
+        self._taken[name] = listing
+        if before is None:
+            late = " now" if name in self._told_late else ""
+            self.notice(name, "ready", f"the MCP server {name!r} is{late} connected: {_listed(names)}", names)
+        elif change := change_between(before.digests, listing.digests):
+            self.notice(name, "changed", f"the MCP server {name!r} has other tools now: {change.words}", names)
+        else:
+            return
+        clashes = (
+            f"{tool.own_name!r} has no valid schema, or {tool.name!r} is another tool's name" for tool in refused
+        )
+        reasons = [*listing.refused, *clashes]
+        if reasons:
+            text = f"tools of the MCP server {name!r} are not shown: {'; '.join(reasons[:_NAMES_MAX])}"
+            self.notice(name, "refused", text)
+
+    def _listed(self, server: Server) -> None:
+        """Compare a list with that of the run before, on the servers' loop."""
+        if self._pins is None:
+            return
+        change = self._pins.pin(server.config, server.listing)
+        if change and server.config.name not in self._taken:
+            name = server.config.name
+            self.notice(name, "changed", f"the MCP server {name!r} has other tools than before: {change.words}")
+
+    def _restarted(self, server: Server) -> None:
+        name = server.config.name
+        self.notice(name, "restarted", f"the MCP server {name!r} had ended and was begun again")
+
+
+def _resolve(future: Future[None]) -> None:
+    with suppress(futures.InvalidStateError):
+        future.set_result(None)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_MAX])
+    if len(names) > _NAMES_MAX:
+        return f"{shown} and {len(names) - _NAMES_MAX} more tools"
+    return shown or "it has no tools"

@@ -23,6 +23,9 @@ _SYNC_UNKNOWN: Final = frozenset({errno.EINVAL, errno.EACCES, errno.EOPNOTSUPP})
 
 _TEMPORARY: Final = re.compile(r"\.plait-[0-9a-f]{16}\.tmp")
 
+Mode = Callable[[int], int]
+"""Gives the permissions of a new file from those it would have."""
+
 Before = Callable[[str], None]
 """Called ahead of each step with its name: the place at which a test lets the step fail or the process die."""
 
@@ -50,9 +53,17 @@ class AtomicWrite:
     """
 
     def __init__(
-        self, target: Pinned, data: bytes, old: os.stat_result | None, temporary: str, *, before: Before | None = None
+        self,
+        target: Pinned,
+        data: bytes,
+        old: os.stat_result | None,
+        temporary: str,
+        *,
+        mode: Mode | None = None,
+        before: Before | None = None,
     ) -> None:
         """Replace `target`, which must still be what `old` says (None: not exist), by `data`."""
+        self._mode = mode
         self._target = target
         self._data = data
         self._old = old
@@ -113,6 +124,8 @@ class AtomicWrite:
                 rest = rest[os.write(fd, rest) :]
             if self._old is not None:
                 self._keep_attributes(fd, self._old)
+            if self._mode is not None:
+                os.fchmod(fd, self._mode(os.fstat(fd).st_mode & 0o7777))
             self._before("fsync")
             os.fsync(fd)
         finally:
@@ -160,8 +173,7 @@ class AtomicWrite:
             raise self._conflict("was changed by somebody else meanwhile")
 
     def _conflict(self, what: str) -> Refusal:
-        shown = self._target.shown
-        return Refusal("CONFLICT", f"{shown!r} {what}", hint="read it again, then repeat", details={"path": shown})
+        return _conflict(self._target.shown, what)
 
     def _take_the_name(self) -> None:
         """Rename over the target; a target that must not exist yet is linked, which fails when it does."""
@@ -195,6 +207,31 @@ class AtomicWrite:
         for parent, name in reversed(self._made):
             with suppress(OSError):  # not empty any more: then it is somebody else's too
                 os.rmdir(name, dir_fd=parent)
+
+
+def remove(target: Pinned, old: os.stat_result, *, before: Before | None = None) -> None:
+    """Remove a file that must still be what `old` says. Raises `Refusal`; it is then still there.
+
+    Durability: when it returns, the name is gone from the disk (unless only the sync of its directory failed).
+    """
+    step = before or _nothing
+    try:
+        step("check")
+        now = os.stat(target.name, dir_fd=target.fd, follow_symlinks=False)
+        if not is_unchanged(old, now) or not target.is_in_place():
+            raise _conflict(target.shown, "was changed by somebody else meanwhile")
+        step("remove")
+        os.unlink(target.name, dir_fd=target.fd)
+        step("fsync directory")
+        sync_directory(target.fd)
+    except FileNotFoundError:
+        raise _conflict(target.shown, "was removed meanwhile") from None
+    except OSError as error:
+        raise refusal_from(error, target.shown, "remove") from error
+
+
+def _conflict(shown: str, what: str) -> Refusal:
+    return Refusal("CONFLICT", f"{shown!r} {what}", hint="read it again, then repeat", details={"path": shown})
 
 
 def sync_directory(fd: int) -> None:

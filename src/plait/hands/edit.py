@@ -17,7 +17,7 @@ from typing import Final, Literal, Self
 
 from plait.core.errors import Refusal
 from plait.hands import textfile
-from plait.hands.atomic import AtomicWrite, Before, is_temporary, is_unchanged, temporary_name
+from plait.hands.atomic import AtomicWrite, Before, Mode, is_temporary, is_unchanged, temporary_name
 from plait.hands.diff import DiffSummary, summarise, unified
 from plait.hands.edit_hints import why_not_found
 from plait.hands.git_metadata import refuse_git_metadata
@@ -65,7 +65,8 @@ class WriteIntent:
     path: str
     before: str | None
     """sha256 of the content before, None when there was no file."""
-    after: str
+    after: str | None
+    """sha256 of the content afterwards, None when the file is removed."""
     temporary: str
 
     def to_dict(self) -> dict[str, object]:
@@ -75,9 +76,12 @@ class WriteIntent:
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Self:
         """Read back what `to_dict` gave."""
-        before = data["before"]
+        before, after = data["before"], data["after"]
         return cls(
-            str(data["path"]), None if before is None else str(before), str(data["after"]), str(data["temporary"])
+            str(data["path"]),
+            None if before is None else str(before),
+            None if after is None else str(after),
+            str(data["temporary"]),
         )
 
 
@@ -114,6 +118,8 @@ class WritePlan:
     """The text before and after; empty where there was none."""
     created_directories: tuple[str, ...]
     replaced: tuple[Replaced, ...] = ()
+    mode: Mode | None = None
+    """Gives the file its permissions, where they are to be others than before."""
 
     @property
     def is_new(self) -> bool:
@@ -149,7 +155,9 @@ class WritePlan:
         Durability: when it returns, the new content is on disk under its name. `before` is for tests.
         """
         old = self.before.status if self.before else None
-        status = AtomicWrite(self.target, self.data, old, self.intent.temporary, before=before).run()
+        write = AtomicWrite(self.target, self.data, old, self.intent.temporary, mode=self.mode, before=before)
+        status = write.run()
+        assert self.intent.after is not None, "a file that is written has a content"
         return Written(
             self.target.shown,
             self.intent.after,
@@ -176,7 +184,7 @@ def plan_write(
     textfile.require_text(content, "the content")
     refuse_git_metadata(target)
     before = read_version(target)
-    _check_expected(target, before, expected_sha256)
+    check_expected(target, before, expected_sha256)
     if before is not None and not overwrites:
         raise Refusal(
             "CONFLICT",
@@ -186,7 +194,7 @@ def plan_write(
         )
     old = _form(before, target.shown)
     data = _in_form(content, old) if keeps_form and old else content.encode()
-    return _plan(target, before, data, (old.readable if old else "", content))
+    return plan_data(target, before, data, (old.readable if old else "", content))
 
 
 def plan_edit(
@@ -210,7 +218,7 @@ def plan_edit(
         raise Refusal(
             "NOT_FOUND", f"not a file: {target.shown!r} does not exist", hint="list the directory, or write the file"
         )
-    _check_expected(target, before, expected_sha256)
+    check_expected(target, before, expected_sha256)
     form = textfile.decode(before.data, target.shown)
     text = form.text
     done: list[Replaced] = []
@@ -220,7 +228,7 @@ def plan_edit(
         text, replaced = _replace(text, replacement, newlines, (target.shown, label))
         done.append(replaced)
     after = TextFile(text, form.encoding, form.mark, form.is_valid)
-    return _plan(target, before, form.encode(text), (form.readable, after.readable), tuple(done))
+    return plan_data(target, before, form.encode(text), (form.readable, after.readable), tuple(done))
 
 
 def settle(target: Pinned, intent: WriteIntent) -> Settled:
@@ -291,9 +299,10 @@ def _check_replacement(replacement: Replacement, form: TextFile, shown: str, lab
         )
 
 
-def _plan(
+def plan_data(
     target: Pinned, before: Version | None, data: bytes, texts: tuple[str, str], replaced: tuple[Replaced, ...] = ()
 ) -> WritePlan:
+    """Plan to give a file these bytes; `texts` are what it holds before and after, for the diff."""
     intent = WriteIntent(
         target.shown, before.sha256 if before else None, hashlib.sha256(data).hexdigest(), temporary_name()
     )
@@ -320,7 +329,8 @@ def _in_form(content: str, old: TextFile) -> bytes:
     return old.encode(content.removeprefix("\ufeff") if old.mark else content)
 
 
-def _check_expected(target: Pinned, before: Version | None, expected_sha256: str | None) -> None:
+def check_expected(target: Pinned, before: Version | None, expected_sha256: str | None) -> None:
+    """Refuse a file that is not the version that the caller has seen."""
     now = before.sha256 if before else None
     if expected_sha256 is not None and expected_sha256.lower() != now:
         raise Refusal(

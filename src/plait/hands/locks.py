@@ -13,7 +13,14 @@ from weakref import WeakValueDictionary
 
 from plait.hands.workspace import Pinned
 
-_Key = tuple[int, int, tuple[str, ...]]
+Key = tuple[int, int, tuple[str, ...]]
+"""What a file is, whatever spelling leads to it: device and inode of its directory, and the names below that."""
+
+
+def key_of(target: Pinned) -> Key:
+    """Return the key of a pinned target; whoever holds several at once takes them in the order of their keys."""
+    status = os.fstat(target.fd)
+    return (status.st_dev, status.st_ino, (*target.missing, target.name))
 
 
 class _Turn:
@@ -30,7 +37,7 @@ class FileLocks:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._turns: WeakValueDictionary[_Key, _Turn] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[Key, _Turn] = WeakValueDictionary()
 
     @contextmanager
     def hold(self, target: Pinned) -> Iterator[None]:
@@ -40,8 +47,7 @@ class FileLocks:
             yield
 
     def _turn(self, target: Pinned) -> _Turn:
-        status = os.fstat(target.fd)
-        key = (status.st_dev, status.st_ino, (*target.missing, target.name))
+        key = key_of(target)
         with self._guard:
             turn = self._turns.get(key)
             if turn is None:

@@ -33,7 +33,7 @@ _LOOKALIKES: Final = str.maketrans(
 _CLUSTER: Final = re.compile("\r\n|[\\s\\S]")
 _JAMO_TAIL: Final = range(0x1160, 0x1200)
 
-_Shift = Callable[[str], str | None]
+Shift = Callable[[str], str | None]
 """Gives a line's indentation as it is in the file; None where it does not follow the rule."""
 
 
@@ -73,7 +73,7 @@ def _by_lines(text: str, old: str, new: str) -> Near | None:
     if at is None:
         return None
     here = [line.rstrip("\r") for line in lines[at : at + len(wanted)]]
-    shift = _shift_between(wanted, here)
+    shift = shift_between(wanted, here)
     shifted = None if shift is None else _shifted(new, shift)
     if shifted is None:
         return None
@@ -93,7 +93,7 @@ def _only_place(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _shift_between(wanted: Sequence[str], here: Sequence[str]) -> _Shift | None:
+def shift_between(wanted: Sequence[str], here: Sequence[str]) -> Shift | None:
     """Return the one rule that turns the indentation of every line of a snippet into that of its place."""
     theirs = [_indent(line) for line in _filled(wanted)]
     ours = [_indent(line) for line in _filled(here)]
@@ -102,13 +102,13 @@ def _shift_between(wanted: Sequence[str], here: Sequence[str]) -> _Shift | None:
     def moved(indent: str) -> str | None:
         return after + indent[len(before) :] if indent.startswith(before) else None
 
-    rules: list[_Shift] = [moved]
+    rules: list[Shift] = [moved]
     for width in _TAB_WIDTHS:
         rules += [_retabbed(" " * width, "\t"), _retabbed("\t", " " * width)]
     return next((rule for rule in rules if [rule(indent) for indent in theirs] == ours), None)
 
 
-def _retabbed(unit: str, other: str) -> _Shift:
+def _retabbed(unit: str, other: str) -> Shift:
     def rule(indent: str) -> str | None:
         steps = len(indent) // len(unit)
         return other * steps if indent == unit * steps else None
@@ -116,7 +116,7 @@ def _retabbed(unit: str, other: str) -> _Shift:
     return rule
 
 
-def _shifted(new: str, shift: _Shift) -> str | None:
+def _shifted(new: str, shift: Shift) -> str | None:
     lines: list[str] = []
     for line in new.split("\n"):
         indent = shift(_indent(line)) if line.strip(_BLANKS) else ""

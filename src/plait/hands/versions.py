@@ -13,9 +13,9 @@ import secrets
 from pathlib import Path
 from typing import Final, Literal
 
-from plait.hands.atomic import AtomicWrite, is_unchanged, sync_directory, temporary_name
+from plait.core.errors import Refusal
+from plait.hands.atomic import AtomicWrite, remove, temporary_name
 from plait.hands.edit import read_version
-from plait.hands.refusals import refusal_from
 from plait.hands.workspace import Pinned
 
 TakenBack = Literal["restored", "already", "changed"]
@@ -83,13 +83,9 @@ def take_back(target: Pinned, data: bytes | None, *, expected: str | None) -> Ta
         return "restored"
     assert now is not None, "a file that is not there holds nothing, and nothing was wanted"
     try:
-        again = os.stat(target.name, dir_fd=target.fd, follow_symlinks=False)
-        if not is_unchanged(now.status, again) or not target.is_in_place():
+        remove(target, now.status)
+    except Refusal as refusal:
+        if refusal.refusal == "CONFLICT":
             return "changed"
-        os.unlink(target.name, dir_fd=target.fd)
-        sync_directory(target.fd)
-    except FileNotFoundError:
-        return "changed"
-    except OSError as error:
-        raise refusal_from(error, target.shown, "remove") from error
+        raise
     return "restored"

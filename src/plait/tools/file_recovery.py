@@ -14,6 +14,8 @@ from typing import Final
 from plait.core.messages import ToolResult
 from plait.hands.atomic import is_temporary
 from plait.hands.edit import Many, Replacement, Settled, WriteIntent, WritePlan, plan_edit, plan_write, settle
+from plait.hands.file_patch import plan_hunks
+from plait.hands.patch import hunks_for
 from plait.hands.versions import Versions
 from plait.hands.workspace import Files, Pinned
 from plait.kernel.tools import Recovery, ToolContext
@@ -21,7 +23,7 @@ from plait.kernel.tools import Recovery, ToolContext
 Plan = Callable[[Pinned, Mapping[str, object]], WritePlan]
 """Says what a call with these arguments would make of a file. Raises `Refusal` for what the call would refuse."""
 
-_BEGAN: Final = "The process that ran this call ended before its result was recorded."
+BEGAN: Final = "The process that ran this call ended before its result was recorded."
 _TEXTS: Final[Mapping[Settled, str]] = {
     "applied": "Applied. {began} The change is in place: {path} holds exactly what this call was to leave. "
     "Do not repeat it.",
@@ -67,11 +69,11 @@ class FileRecovery:
         assert context.intent is not None
         intent = WriteIntent.from_dict(context.intent)
         if context.intent.get("root") != root_digest(self.root):
-            return ToolResult("", _ELSEWHERE.format(began=_BEGAN, path=intent.path), status="unknown")
+            return ToolResult("", _ELSEWHERE.format(began=BEGAN, path=intent.path), status="unknown")
         with self.anywhere.pin(intent.path, "write") as target:
             became = settle(target, intent)
         absent = ": it does not exist" if intent.before is None else ""
-        text = _TEXTS[became].format(began=_BEGAN, path=intent.path, absent=absent)
+        text = _TEXTS[became].format(began=BEGAN, path=intent.path, absent=absent)
         data: dict[str, object] = {"ok": became == "applied", "recovered": became, "files": [intent.path]}
         if became == "applied":
             return ToolResult("", text, data=data | {"sha256": intent.after})
@@ -87,6 +89,9 @@ def planned_replacement(otherwise: Many) -> Plan:
     """Return what plans a replacement in a file: of all occurrences where that is said, `otherwise` as given."""
 
     def plan(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
+        if keywords.get("patch"):
+            hunks = hunks_for(str(keywords["path"]), str(keywords["patch"]))
+            return plan_hunks(target, hunks, expected_sha256=_expected(keywords))[0]
         old, new = keywords.get("old_str", keywords.get("old")), keywords.get("new_str", keywords.get("new"))
         change = Replacement(str(old), str(new), "all" if keywords.get("replace_all") else otherwise)
         return plan_edit(target, [change], expected_sha256=_expected(keywords))

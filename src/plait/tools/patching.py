@@ -1,0 +1,175 @@
+"""`apply_patch`, and the hunks that `str_replace` takes: patches of files in the workspace.
+
+Floor: 3. Owns: what these answer, and what is recorded before; never: what a patch means (`hands.file_patch`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from plait.core.errors import Refusal
+from plait.core.messages import ToolResult
+from plait.hands.edit import Settled, WriteIntent, Written, settle
+from plait.hands.file_patch import PatchPlan, Removal, Step, plan_hunks, planned_patch
+from plait.hands.locks import FileLocks
+from plait.hands.patch import hunks_for, parse_patch
+from plait.hands.reach import Place
+from plait.hands.versions import Versions
+from plait.hands.workspace import Files
+from plait.kernel.tools import Recovery, ToolContext
+from plait.tools.answer import Answer, Reply, answering
+from plait.tools.file_recovery import BEGAN, as_intended, root_digest
+from plait.tools.files import changed
+
+_DIFF_LINES_MAX: Final = 400
+_DIFF_CHARS_MAX: Final = 40_000
+_WORSE: Final[Mapping[Place, int]] = {"inside": 0, "outside": 1, "secret": 2}
+_BECAME: Final[Mapping[Settled, str]] = {
+    "applied": "applied",
+    "not_applied": "not applied",
+    "changed": "changed by somebody else since; whether this was made cannot be told",
+}
+_ADVICE: Final = {
+    "applied": "Everything is in place. Do not repeat it.",
+    "not_applied": "Nothing was changed. Repeat the call if the changes are still wanted.",
+    "partly": "Read the files that it names before you go on, and send only what is missing.",
+}
+_ELSEWHERE: Final = (
+    "Unknown. {began} The session has another workspace now, so that nobody can look which of the files were changed. "
+    "Check before repeating it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patching:
+    """Applies patches in one workspace. Safe in any thread."""
+
+    root: str | os.PathLike[str]
+    places: Callable[[ToolContext | None], Files]
+    """Where a call may write."""
+    anywhere: Files
+    """Where a call that was begun is looked after: it was allowed to be there."""
+    locks: FileLocks
+    versions: Callable[[], Versions | None] = lambda: None
+    """Keeps what files hold before they are changed, where somebody may want to take the change back."""
+
+    @answering
+    def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
+        """Apply a patch of any number of files, all of it or nothing."""
+        files = self.places(call)
+        with planned_patch(files, parse_patch(input), self.locks) as plan:
+            plan = plan.under(_temporaries(call))
+            data = _data(plan)
+            written = plan.apply(files)
+        data["created_directories"] = _made(written)
+        count = len(plan.steps)
+        return "\n".join((f"OK: {count} {'file' if count == 1 else 'files'} changed", *map(_told, plan.steps))), data
+
+    def patch_file(self, path: str, patch: str, expected_sha256: str | None, call: ToolContext | None) -> Answer:
+        """Apply the hunks of a patch to one file. Raises `Refusal`."""
+        with self.places(call).pin(path, "write") as target, self.locks.hold(target):
+            hunks = hunks_for(path, patch)
+            plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
+            plan = as_intended(plan, call)
+            diff, written = plan.diff(), plan.apply()
+        said = "".join(f"; {note}" for note in notes)
+        return f"OK: applied {len(hunks)} hunk(s) to {path}{said}", changed(path, written, diff)
+
+    @property
+    def recovery(self) -> Recovery:
+        """How to find out what became of a patch whose end nobody saw: file by file."""
+        return Recovery(self._intend, self._settle)
+
+    def _intend(self, keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
+        with planned_patch(self.places(context), parse_patch(str(keywords["input"]))) as plan:
+            changes = plan.changes
+        versions = self.versions()
+        for change in changes:
+            if versions is not None and change.before is not None:
+                versions.keep(change.before.data, change.before.sha256)
+        return {"files": [change.intent.to_dict() for change in changes], "root": root_digest(self.root)}
+
+    def _settle(self, keywords: Mapping[str, object], context: ToolContext) -> ToolResult:
+        assert context.intent is not None
+        intents = intents_of(context.intent)
+        if context.intent.get("root") != root_digest(self.root):
+            return ToolResult("", _ELSEWHERE.format(began=BEGAN), status="unknown")
+        became: dict[str, Settled] = {}
+        for intent in intents:
+            with self.anywhere.pin(intent.path, "write") as target:
+                became[intent.path] = settle(target, intent)
+        outcomes = set(became.values())
+        whole = outcomes.pop() if len(outcomes) == 1 else "partly"
+        lines = [f"- {path}: {_BECAME[outcome]}" for path, outcome in became.items()]
+        advice = _ADVICE.get(whole, _ADVICE["partly"])
+        data: dict[str, object] = {"ok": whole == "applied", "recovered": whole, "files": list(became)}
+        data["outcomes"] = dict(became)
+        text = "\n".join((f"{_heading(whole)} {BEGAN} {advice}", *lines))
+        if whole == "applied":
+            return ToolResult("", text, data=data)
+        return ToolResult("", text, data=data, status="cancelled" if whole == "not_applied" else "unknown")
+
+
+def intents_of(intent: Mapping[str, object]) -> list[WriteIntent]:
+    """Return the changes of files that a call was started for, one or many; none for any other call."""
+    if "after" in intent:
+        return [WriteIntent.from_dict(intent)]
+    files = intent.get("files")
+    return [WriteIntent.from_dict(each) for each in files] if isinstance(files, (list, tuple)) else []
+
+
+def patched_places(text: object, classify: Callable[[str], Place]) -> Place:
+    """Say how far the paths of a patch lead; one that cannot be read leads nowhere."""
+    with suppress(Refusal):
+        places = [classify(path) for each in parse_patch(str(text)) for path in each.paths]
+        return max(places, key=_WORSE.__getitem__, default="inside")
+    return "inside"
+
+
+def _temporaries(call: ToolContext | None) -> dict[str, str]:
+    """Return the names of files that are written first as they were recorded for a call, by path."""
+    intents = intents_of((call and call.intent) or {})
+    return {intent.path: intent.temporary for intent in intents}
+
+
+def _told(step: Step) -> str:
+    summary = step.summary
+    counts = [f"{sign}{count}" for sign, count in (("+", summary.added), ("-", summary.removed)) if count]
+    more = "; ".join(filter(None, (" ".join(counts), *step.notes)))
+    return f"{step.mark} {' -> '.join(step.paths)}{f' ({more})' if more else ''}"
+
+
+def _data(plan: PatchPlan) -> dict[str, object]:
+    """Return what programs are told: every file, the change of each, and all of it as one diff."""
+    steps = plan.steps
+    changes = [
+        {"mark": step.mark, **step.summary.to_dict(), "sha256": _left(step), "paths": list(step.paths)}
+        for step in steps
+    ]
+    paths = [path for step in steps for path in step.paths]
+    summaries = [step.summary for step in steps]
+    shown = paths[0] if len(paths) == 1 else f"{len(paths)} files"
+    total = {"path": shown, "added": sum(s.added for s in summaries), "removed": sum(s.removed for s in summaries)}
+    diff = "".join(step.diff(max(20, _DIFF_LINES_MAX // len(steps))) for step in steps)
+    if len(diff) > _DIFF_CHARS_MAX:
+        diff = f"{diff[:_DIFF_CHARS_MAX]}\n(truncated: the rest of the diff is not shown)\n"
+    return {"ok": True, "files": paths, "diff_summary": total, "diff": diff, "changes": changes}
+
+
+def _left(step: Step) -> str | None:
+    """Return the digest of what a step leaves under its last path."""
+    change = step.changes[0]
+    return None if isinstance(change, Removal) else change.intent.after
+
+
+def _made(written: Sequence[Written]) -> list[str]:
+    """Return the directories that were made, each once."""
+    return list(dict.fromkeys(folder for each in written for folder in each.created_directories))
+
+
+def _heading(whole: str) -> str:
+    return {"applied": "Applied.", "not_applied": "Not applied."}.get(whole, "Partly applied.")

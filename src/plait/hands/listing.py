@@ -46,18 +46,27 @@ class Listing:
     left_out: int
 
 
-def list_entries(files: Files, path: str, rules: WalkRules | None = None, *, entries_max: int = 10_000) -> Listing:
+def list_entries(
+    files: Files,
+    path: str,
+    rules: WalkRules | None = None,
+    *,
+    entries_max: int = 10_000,
+    directories_first: bool = False,
+) -> Listing:
     """List a directory; what `rules.admit` refuses is not there. Raises `Refusal`."""
     rules = rules or WalkRules()
+    admit = rules.admit
     with files.open_directory(path) as directory:
         prefix = prefix_of(directory)
-        found = sorted_entries(directory.fd)
-    admitted = [
-        Entry(readable(name), kind, kind == "directory" and name in rules.noise)
-        for name, kind, _ in found
-        if rules.admit is None or rules.admit(prefix + name, kind == "directory")
-    ]
-    return Listing(tuple(admitted[:entries_max]), max(0, len(admitted) - entries_max))
+        found, left_out = sorted_entries(
+            directory.fd,
+            entries_max,
+            admit=None if admit is None else lambda name, is_directory: admit(prefix + name, is_directory),
+            directories_first=directories_first,
+        )
+    entries = (Entry(readable(name), kind, kind == "directory" and name in rules.noise) for name, kind, _ in found)
+    return Listing(tuple(entries), left_out)
 
 
 def find_paths(

@@ -27,6 +27,7 @@ NOISE: Final = frozenset(
 _IGNORE_BYTES_MAX: Final = 1 << 20
 _LEVELS_MAX: Final = 200
 _CHECKED_EVERY: Final = 64
+_SORTED_AT_ONCE: Final = 4_096
 
 Kind = Literal["file", "directory", "link", "other"]
 Stopped = Literal["", "entries", "deadline", "cancelled"]
@@ -154,7 +155,8 @@ class Walk:
 
     def _enter(self, levels: list[_Level], fd: int, prefix: str, ignores: Ignores) -> None:
         try:
-            entries = sorted_entries(fd)
+            # Nothing behind the last entry that may be seen is kept: a directory of a million names costs no more.
+            entries, left_out = sorted_entries(fd, max(1, self.rules.entries_max - self._seen + 1))
         except OSError:
             os.close(fd)
             self.skipped_directories += 1
@@ -162,7 +164,8 @@ class Walk:
         except BaseException:
             os.close(fd)
             raise
-        if self.rules.respects_ignore_files and any(name == ".gitignore" for name, _, _ in entries):
+        may_ignore = left_out > 0 or any(name == ".gitignore" for name, _, _ in entries)
+        if self.rules.respects_ignore_files and may_ignore:
             ignores = (*read_ignore(fd, len(self.lead + prefix)), *ignores)
         levels.append(_Level(fd, prefix, iter(entries), ignores))
 
@@ -176,10 +179,36 @@ def is_ignored(ignores: Ignores, path: str, *, is_directory: bool) -> bool:
     return False
 
 
-def sorted_entries(fd: int) -> list[tuple[str, Kind, int]]:
-    """List an opened directory: name, kind and inode of each entry, sorted by name."""
-    with os.scandir(fd) as entries:
-        return sorted((entry.name, _kind(entry), entry.inode()) for entry in entries)
+def sorted_entries(
+    fd: int,
+    entries_max: int,
+    *,
+    admit: Callable[[str, bool], bool] | None = None,
+    directories_first: bool = False,
+) -> tuple[list[tuple[str, Kind, int]], int]:
+    """List an opened directory: name, kind and inode of its first entries by name, and how many there are besides.
+
+    Memory grows with `entries_max`, not with the directory. `admit` is asked with the name and whether it is a
+    directory; what it refuses is not there.
+    """
+
+    order = _directories_first if directories_first else None
+    room = entries_max + max(entries_max // 8, _SORTED_AT_ONCE)
+    first: list[tuple[str, Kind, int]] = []
+    total = 0
+    with os.scandir(fd) as found:
+        for entry in found:
+            kind = _kind(entry)
+            if admit is not None and not admit(entry.name, kind == "directory"):
+                continue
+            total += 1
+            first.append((entry.name, kind, entry.inode()))
+            if len(first) >= room:
+                first.sort(key=order)
+                del first[entries_max:]
+    first.sort(key=order)
+    del first[entries_max:]
+    return first, total - len(first)
 
 
 def read_ignore(directory_fd: int, length: int) -> Ignores:
@@ -196,6 +225,10 @@ def read_ignore(directory_fd: int, length: int) -> Ignores:
     finally:
         os.close(fd)
     return ((length, parse_ignore(text)),)
+
+
+def _directories_first(entry: tuple[str, Kind, int]) -> tuple[bool, str]:
+    return entry[1] != "directory", entry[0]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -6,7 +6,6 @@ Floor: 3. Owns: what these tools answer; never: how a file is opened, changed or
 from __future__ import annotations
 
 import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Final
 
 from plait.core.errors import Refusal
 from plait.hands.edit import Replaced, Replacement, WritePlan, Written, plan_edit, plan_write
-from plait.hands.listing import Entry, list_entries
+from plait.hands.listing import Listing, list_entries
 from plait.hands.locks import FileLocks
 from plait.hands.near_match import How
 from plait.hands.reading import Lines, Window, read_lines
@@ -110,15 +109,17 @@ class FileTools:
 
     def list_dir(self, path: str = ".") -> Answer:
         """List a directory: `d  name`, `f  name`, or `l  name` for a link, directories first."""
-        entries = self._entries(path)
-        listed = sorted(entries, key=lambda entry: entry.kind != "directory")
         marks = {"directory": "d", "link": "l"}
-        return _listing([f"{marks.get(entry.kind, 'f')}  {one_line(entry.name)}" for entry in listed], path)
+        found = list_entries(self.places, path, entries_max=PATHS_MAX, directories_first=True)
+        return _listing(
+            [f"{marks.get(entry.kind, 'f')}  {one_line(entry.name)}" for entry in found.entries], path, found
+        )
 
     def list_names(self, path: str = ".") -> Answer:
         """List a directory: its sorted names, those of directories with a slash."""
-        entries = self._entries(path)
-        return _listing([f"{one_line(e.name)}{'/' if e.kind == 'directory' else ''}" for e in entries], path)
+        found = list_entries(self.places, path, entries_max=PATHS_MAX)
+        names = [f"{one_line(e.name)}{'/' if e.kind == 'directory' else ''}" for e in found.entries]
+        return _listing(names, path, found)
 
     def file_info(self, path: str) -> Answer:
         """Say what stands at a path: type, size, time, and its number of entries or lines."""
@@ -130,7 +131,7 @@ class FileTools:
         modified = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
         data: dict[str, object] = {"path": path, "type": kind, "size": status.st_size, "modified": modified}
         if kind == "directory":
-            data["entries"] = len(self._entries(path))
+            data["entries"] = _count(list_entries(self.places, path, entries_max=1))
         elif kind == "file":
             data["lines"] = self._lines_of(path)
         return "\n".join(f"{key}: {value}" for key, value in data.items()), data
@@ -145,9 +146,6 @@ class FileTools:
                     "unknown (binary)" if refusal.refusal == "UNSUPPORTED_CONTENT" else "unknown (too large to count)"
                 )
             raise
-
-    def _entries(self, path: str) -> tuple[Entry, ...]:
-        return list_entries(self.places, path, entries_max=sys.maxsize).entries
 
 
 def shown_lines(lines: Lines) -> str:
@@ -194,11 +192,14 @@ def _extent(snippet: str) -> str:
     return f"{lines} line(s), {len(snippet)} character(s)"
 
 
-def _listing(lines: list[str], path: str) -> Answer:
-    data: dict[str, object] = {"path": path, "total": len(lines)}
+def _listing(lines: list[str], path: str, found: Listing) -> Answer:
+    data: dict[str, object] = {"path": path, "total": _count(found)}
     if not lines:
         return "(empty)", data
-    shown = lines[:PATHS_MAX]
-    if len(lines) > PATHS_MAX:
-        shown.append(f"[{PATHS_MAX} of {len(lines)} shown; glob finds by name]")
-    return "\n".join(shown), data
+    if found.left_out:
+        lines.append(f"[{len(lines)} of {_count(found)} shown; glob finds by name]")
+    return "\n".join(lines), data
+
+
+def _count(found: Listing) -> int:
+    return len(found.entries) + found.left_out

@@ -47,6 +47,8 @@ class RunOptions:
     cwd: str
     environment: Mapping[str, str]
     """The whole environment; see `child_environment`."""
+    input: bytes | None = None
+    """What it can read on stdin, which then ends; None is nothing."""
     timeout_s: float | None = 120.0
     grace_s: float = 2.0
     """Between TERM and KILL, when the command is stopped."""

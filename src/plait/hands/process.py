@@ -35,8 +35,8 @@ class Runs(Protocol):
 def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> Finished:
     """Run a command to its end and return what came of it; a failing command is a result, not an error.
 
-    Its stdin is /dev/null, its session and process group are its own. It has ended when its first process has: a
-    background child that keeps the output open does not hold the call.
+    Its stdin is /dev/null unless it is given an input, its session and process group are its own. It has ended when
+    its first process has: a background child that keeps the output open does not hold the call.
     Raises `Refusal` when it could not be started.
     Cancel: at the time limit, on `cancel` and on KeyboardInterrupt the whole tree is stopped (TERM, `grace_s`, KILL)
     before this returns or raises; a signal that was given before starts nothing.

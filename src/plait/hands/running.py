@@ -13,9 +13,9 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -74,15 +74,16 @@ class Running:
         options = self._options
         marks = mark_of(options.environment, ":".join(filter(None, (options.mark, self._mark))))
         try:
-            return subprocess.Popen(
-                self._argv,
-                stdin=subprocess.DEVNULL,
-                stdout=self._pipes[0].write_fd,
-                stderr=self._pipes[-1].write_fd,
-                cwd=options.cwd,
-                env={**options.environment, MARK: marks},
-                start_new_session=True,
-            )
+            with _input(options.input) as stdin:
+                return subprocess.Popen(
+                    self._argv,
+                    stdin=stdin,
+                    stdout=self._pipes[0].write_fd,
+                    stderr=self._pipes[-1].write_fd,
+                    cwd=options.cwd,
+                    env={**options.environment, MARK: marks},
+                    start_new_session=True,
+                )
         except OSError as error:
             raise refusal_from(error, str(error.filename or self._argv[0]), "run") from error
         except ValueError as error:
@@ -238,6 +239,26 @@ class _Watch:
         self.has_ended = True
         if self._pid_fd is not None:
             self._selector.unregister(self._pid_fd)
+
+
+@contextmanager
+def _input(data: bytes | None) -> Iterator[int]:
+    """Yield what a command reads on stdin: a file without a name, so that nobody waits for its reader."""
+    if data is None:
+        yield subprocess.DEVNULL
+        return
+    with _nameless() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _nameless() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("input"), "w+b")
+    from tempfile import TemporaryFile  # where memory cannot be a file
+
+    return TemporaryFile()
 
 
 def _open_pid(pid: int) -> int | None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from plait.core.errors import ErrorClass
 from plait.core.messages import Message, StopReason
 from plait.core.usage import Usage
+
+TOOLS_LOADED: Final = "tools_loaded"
+"""Member of a result's data that says which tools it has loaded."""
 
 Purpose = Literal["step", "compaction", "repair", "side_query"]
 

@@ -28,6 +28,7 @@ from plait.engine.limits import Limits
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
+from plait.kernel.deferral import Deferral
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
 from plait.kernel.rules import Rules
@@ -106,7 +107,8 @@ class Agent(Generic[T]):
 
         Args:
             model: a model, or a name that `chat_model` finds.
-            tools: what the model may call, in the order in which it sees them.
+            tools: what the model may call, in the order in which it sees them; or what a `DeferredCatalog` mounts for
+                a run, of which it sees a few and finds the others.
             output_type: what answers have to be: text unless given; a dataclass, TypedDict or pydantic model, a type
                 made of these and of scalars, or a JSON Schema as a dict.
             system: the system prompt.
@@ -124,7 +126,8 @@ class Agent(Generic[T]):
         """
         self.limits = limits or Limits()
         self._model = _model(model)
-        self._tools = tuple(tools)
+        self._deferral: Deferral | None = getattr(tools, "deferral", None)
+        self._tools = tuple(tools) if self._deferral is not None else tuple(map(_shown, tools))
         self._system = system
         self._context = context
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
@@ -135,7 +138,7 @@ class Agent(Generic[T]):
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._cache = CacheTerms(strict_cache_proof)
-        self._table = ToolTable(self._tools, compile=compile_schema)
+        self._table = ToolTable(self._tools, compile=compile_schema, deferral=self._deferral)
         self._output = _output_type(output_type)
 
     @property
@@ -240,7 +243,8 @@ class Agent(Generic[T]):
     def _terms(self, profile: Profile, model: Model, output_type: object, session_id: str) -> Terms:
         table = self._table
         if profile.tool_filter is not None:
-            table = ToolTable(self._tools, compile=compile_schema, allowed=profile.tool_filter)
+            allowed = profile.tool_filter
+            table = ToolTable(self._tools, compile=compile_schema, allowed=allowed, deferral=self._deferral)
         options = self._options if profile.reasoning is None else replace(self._options, reasoning=profile.reasoning)
         output = self._output if output_type is None else _output_type(output_type)
         wanted = None
@@ -250,11 +254,12 @@ class Agent(Generic[T]):
             # What all runs of one context begin with stays the same, so that a type of one run's own adds no tool.
             wanted = Wanted.of(output, model, table, may_add_tool=self._context is None or output is self._output)
             options = wanted.options(options, has_other_tools=bool(table.schemas))
-            table = wanted.table(self._tools, profile.tool_filter) or table
+            table = wanted.table(self._tools, profile.tool_filter, self._deferral) or table
         finishing = replace(self._policy.finishing, session_id=session_id)
         policy = replace(self._policy, finishing=finishing, wanted=wanted)
         system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
-        return Terms(table, Setup(system, table.schemas, options), policy, self._rules, cache=self._cache)
+        setup = Setup(system, table.schemas, options, self._deferral)
+        return Terms(table, setup, policy, self._rules, cache=self._cache)
 
     def _question(self, conversation: Conversation, text: str, pictures: tuple[Image, ...]) -> Message:
         check_images(conversation.model, pictures)
@@ -291,6 +296,11 @@ def _model(model: Model | str) -> Model:
     from plait.models.chat_model import chat_model
 
     return chat_model(model)
+
+
+def _shown(tool: Tool) -> Tool:
+    """Return a tool that is shown at once: of a plain list all are."""
+    return replace(tool, deferred=False) if getattr(tool, "deferred", False) else tool
 
 
 def _output_type(given: object) -> OutputType | None:

@@ -19,7 +19,7 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
-from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, timed_out
+from plait.engine.calls import failure_of, given_up, not_run, result_of, timed_out
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
@@ -52,7 +52,7 @@ class AsyncHost(BaseHost):
         if plan is NOTHING and self._policy.on_boundary is not None:
             said = self._policy.on_boundary(at)
             plan = (await said if inspect.isawaitable(said) else said) or NOTHING
-        return self._late_plan(at) if plan is NOTHING else plan
+        return self._whole_plan(at, plan)
 
     async def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""
@@ -166,10 +166,10 @@ class AsyncHost(BaseHost):
         before = _cancellations()
         try:
             if deadline is None:
-                value = await tool.fn(**keywords(tool, call, finishing, cancel, start))
+                value = await tool.fn(**self._keywords(tool, call, cancel, start))
             else:
                 async with deadline:
-                    value = await tool.fn(**keywords(tool, call, finishing, cancel, start))
+                    value = await tool.fn(**self._keywords(tool, call, cancel, start))
         except asyncio.CancelledError as error:
             if _cancellations() > before:
                 raise
@@ -184,7 +184,7 @@ class AsyncHost(BaseHost):
     async def _invoke_in_thread(self, call: ToolCall, tool: Tool, cancel: Cancel) -> ToolResult:
         finishing, start = self._policy.finishing, self._start_of(call)
         thread: asyncio.Future[object] = self._threads.arun(
-            lambda: tool.fn(**keywords(tool, call, finishing, cancel, start))
+            lambda: tool.fn(**self._keywords(tool, call, cancel, start))
         )
         try:
             value = await self._from_thread(thread, cancel, tool.timeout_s)

@@ -19,7 +19,7 @@ from plait.core.usage import Usage
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.cache_watch import CacheWatch
-from plait.engine.calls import Finishing
+from plait.engine.calls import Finishing, keywords
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
 from plait.engine.threads import Threads
@@ -163,6 +163,15 @@ class BaseHost:
         wanted = self._policy.wanted
         return NOTHING if wanted is None else wanted.plan(at, self._state, self._policy.limits.max_steps)
 
+    def _whole_plan(self, at: Boundary, plan: Plan) -> Plan:
+        """Return the plan with the output type's word and with what tells the model of tools that were loaded."""
+        plan = self._late_plan(at) if plan is NOTHING else plan
+        if self._tools.deferral is None:
+            return plan
+        from plait.engine.loading import announced  # most conversations show all their tools
+
+        return announced(plan, at, self._state.history, self._tools)
+
     def _spent(self) -> Stop | None:
         """Return the stop that a ceiling of the turn calls for, or None."""
         return budget.check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s)
@@ -214,6 +223,10 @@ class BaseHost:
             return self._find_out(call, start, cancel)
         finally:
             cancel.detach()
+
+    def _keywords(self, tool: Tool, call: ToolCall, cancel: Cancel, start: ToolStart | None) -> dict[str, object]:
+        """Return what the tool's function is called with; in any thread."""
+        return keywords(tool, call, self._policy.finishing, cancel, start, history=self._state.history)
 
     def _leaves_traces(self, verdict: Allow | Deny | Ask) -> bool:
         """Say whether a call that may run now is to be started with an intent."""

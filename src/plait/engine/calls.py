@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
-from plait.core.messages import ToolCall, ToolResult
+from plait.core.messages import Message, ToolCall, ToolResult
 from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
 
@@ -41,20 +41,28 @@ class Finishing:
         text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
         return result if text is result.content else replace(result, content=text)
 
-    def context(self, call: ToolCall, cancel: Cancel, start: ToolStart | None) -> ToolContext:
+    def context(
+        self, call: ToolCall, cancel: Cancel, start: ToolStart | None, history: Sequence[Message] = ()
+    ) -> ToolContext:
         """Return what a tool may know of a call that was started so."""
         key = f"{self.session_id}/{self.run_id}/{call.id}"
-        return ToolContext(call.id, key, cancel, self.session_id, None if start is None else start.intent)
+        return ToolContext(call.id, key, cancel, self.session_id, None if start is None else start.intent, history)
 
 
 def keywords(
-    tool: Tool, call: ToolCall, finishing: Finishing, cancel: Cancel, start: ToolStart | None = None
+    tool: Tool,
+    call: ToolCall,
+    finishing: Finishing,
+    cancel: Cancel,
+    start: ToolStart | None = None,
+    *,
+    history: Sequence[Message] = (),
 ) -> dict[str, object]:
     """Return what the tool's function is called with; one that wants to know of its call is told of it."""
     arguments = tool.keywords(call.arguments)
     name = tool.context_parameter
     if name is not None:
-        arguments[name] = finishing.context(call, cancel, start)
+        arguments[name] = finishing.context(call, cancel, start, history)
     return arguments
 
 

@@ -20,6 +20,7 @@ from plait.core.messages import ToolResult, user
 from plait.core.strict_json import JsonInvalid, dump, parse
 from plait.engine.result import INVALID_OUTPUT, T
 from plait.engine.validation import compile_schema
+from plait.kernel.deferral import Deferral
 from plait.kernel.effects import NOTHING, Boundary, End, Plan, Stop
 from plait.kernel.loop import reply_of
 from plait.kernel.ports import Model, Options
@@ -166,12 +167,14 @@ class Wanted:
             return options
         return replace(options, tool_choice="required" if has_other_tools else self.tool.name)
 
-    def table(self, tools: Iterable[Tool], allowed: Sequence[str] | None = None) -> ToolTable | None:
+    def table(
+        self, tools: Iterable[Tool], allowed: Sequence[str] | None = None, deferral: Deferral | None = None
+    ) -> ToolTable | None:
         """Return the table of these tools and of the answering one, which stands last; None where there is none."""
         if self.tool is None:
             return None
         names = None if allowed is None else (*allowed, self.tool.name)
-        return ToolTable((*tools, self.tool), compile=compile_schema, allowed=names)
+        return ToolTable((*tools, self.tool), compile=compile_schema, allowed=names, deferral=deferral)
 
     def question(self, text: str) -> str:
         """Return the question, with the schema where it travels in words."""

@@ -26,7 +26,7 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
-from plait.engine.calls import failure_of, given_up, keywords, not_run, result_of, stopped, timed_out
+from plait.engine.calls import failure_of, given_up, not_run, result_of, stopped, timed_out
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
@@ -71,7 +71,7 @@ class SyncHost(BaseHost):
         plan = self._early_plan(at)
         if plan is NOTHING and self._policy.on_boundary is not None:
             plan = self._policy.on_boundary(at) or NOTHING
-        return self._late_plan(at) if plan is NOTHING else plan
+        return self._whole_plan(at, plan)
 
     def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""
@@ -218,7 +218,7 @@ class SyncHost(BaseHost):
         finishing = self._policy.finishing
         timer = _timer(tool.timeout_s, cancel)
         try:
-            value = tool.fn(**keywords(tool, call, finishing, cancel, self._start_of(call)))
+            value = tool.fn(**self._keywords(tool, call, cancel, self._start_of(call)))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
         except _FAILURES as error:  # boundary: a tool's failure is its result

@@ -21,6 +21,7 @@ from plait.core.exchange import ProviderFailed, Reply, View
 from plait.core.facts import Reset
 from plait.core.messages import Message, Text, user
 from plait.core.usage import Usage
+from plait.kernel.deferral import carried, is_mute
 from plait.kernel.effects import Effect, End, Interrupted, Think
 from plait.kernel.rules import Shrinking
 from plait.kernel.state import State, record
@@ -138,7 +139,7 @@ def _replace(state: State, span: Span, summary: Summary, why: str) -> Generator[
     """Put a summary in the place of history, where that is shorter; count what it cost in either case."""
     old = state.history[span.start : span.end]
     kept = () if span.task is None else (span.task,)
-    new = (Message("summary", (Text(summary.text),)), *kept)
+    new = (Message("summary", (Text(summary.text),)), *carried(old), *kept)
     if size_chars(new) >= size_chars(old):
         if summary.usage is not None:
             yield from record(state, _spent(span, summary.usage, why))
@@ -216,7 +217,7 @@ def _task_index(history: Sequence[Message], turn_began: int) -> int | None:
 
 
 def _is_task(message: Message) -> bool:
-    return message.role == "user" and not message.marked("guard")
+    return message.role == "user" and not message.marked("guard") and not is_mute(message)
 
 
 def _follows_task(history: Sequence[Message], index: int) -> bool:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.kernel.deferral import is_mute
 from plait.kernel.effects import Stop
 from plait.kernel.rules import Guards
 from plait.kernel.state import State
@@ -93,7 +94,7 @@ def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[int]:
         if message.role == "tool":
             yield index
             index -= 2
-        elif message.marked("guard"):
+        elif message.marked("guard") or is_mute(message):
             index -= 1
         else:
             return

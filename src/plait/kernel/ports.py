@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from plait.core.cancel import Cancel
 from plait.core.events import Piece
 from plait.core.exchange import Reply, ToolSchema
+from plait.kernel.deferral import Deferral
 from plait.kernel.effects import Think
 
 Emit = Callable[[Sequence[Piece]], None]
@@ -46,6 +47,8 @@ class Setup:
     system: str = ""
     tools: tuple[ToolSchema, ...] = ()
     options: Options = field(default_factory=Options)
+    deferral: Deferral | None = None
+    """How tools that are not shown at once are loaded; None: all are shown."""
     tell: Tell | None = field(default=None, repr=False, compare=False)
     """Told, in the thread of the request, before the model waits or changes its key."""
 

@@ -48,7 +48,7 @@ def _run_batch(
         facts += [ToolEnd(_denied(decided)) for decided in round_.refused if decided.call_id in here]
     for call in batch:
         if call.id not in round_.started and call.id not in round_.ended and call.id not in round_.asked:
-            facts.append((yield from _judge(round_, tools, call)))
+            facts.append((yield from _judge(state, round_, tools, call)))
     if facts:
         yield from record(state, *facts)
     ready = tuple(round_.as_started(round_.call(fact.call_id)) for fact in facts if isinstance(fact, ToolStart))
@@ -65,9 +65,9 @@ def _run_batch(
             yield from record(state, *known.values())
 
 
-def _judge(round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect, Any, Fact]:
+def _judge(state: State, round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect, Any, Fact]:
     """Decide what becomes of one call: it starts, it is answered without running, or somebody is asked."""
-    problem = tools.check(call)
+    problem = tools.check(call, state.history)
     if problem is not None:
         return ToolEnd(problem)
     decided = round_.decided.get(call.id)
@@ -79,7 +79,7 @@ def _judge(round_: Round, tools: ToolTable, call: ToolCall) -> Generator[Effect,
     if isinstance(verdict, Deny):
         return ToolEnd(ToolResult(call.id, verdict.reason, status="denied"))
     rewritten = verdict.call.raw if verdict.call.raw != call.raw else None
-    problem = None if rewritten is None else tools.check(replace(call, raw=rewritten))
+    problem = None if rewritten is None else tools.check(replace(call, raw=rewritten), state.history)
     if problem is not None:
         return ToolEnd(problem)
     return ToolStart(call.id, rewritten, verdict.intent)

@@ -14,8 +14,9 @@ from typing import Any, Protocol, cast, get_args
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
-from plait.core.messages import Image, ResultStatus, ToolCall, ToolResult
+from plait.core.messages import Image, Message, ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, plain, text_of
+from plait.kernel.deferral import SEARCH_TOOL, Deferral, active, not_loaded
 
 Check = Callable[[Mapping[str, object]], str | None]
 """Says in one sentence what is wrong with the arguments, or None."""
@@ -41,6 +42,8 @@ class ToolContext:
     session_id: str = ""
     intent: Mapping[str, object] | None = None
     """What `Recovery.intend` said of this call, as it was recorded before the call began."""
+    history: Sequence[Message] = ()
+    """The conversation, up to the answer that made the call; to be read while the call runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +217,18 @@ class ToolTable:
     """The tools of one conversation, in registration order, checked once.
 
     `allowed` narrows what the model sees and may call to some names; the others stay known, so that a call to one
-    is told to be not permitted.
+    is told to be not permitted. With `deferral` deferred tools may be called only once a search has loaded them.
     """
 
     def __init__(
-        self, tools: Iterable[Tool] = (), *, compile: Compile | None = None, allowed: Sequence[str] | None = None
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        compile: Compile | None = None,
+        allowed: Sequence[str] | None = None,
+        deferral: Deferral | None = None,
     ) -> None:
+        self.deferral = deferral
         self._tools: dict[str, Tool] = {}
         self._checks: dict[str, Check] = {}
         self._compile = compile
@@ -260,10 +269,17 @@ class ToolTable:
             self._schemas = tuple(tool.schema for tool in shown)
         return self._schemas
 
-    def check(self, call: ToolCall) -> ToolResult | None:
-        """Return an error result for a call that cannot run as it stands, or None."""
+    def check(self, call: ToolCall, history: Sequence[Message] = ()) -> ToolResult | None:
+        """Return an error result for a call that cannot run as it stands, or None; `history` says what is loaded."""
         problem = self._problem(call)
-        return None if problem is None else ToolResult(call.id, problem, is_error=True)
+        if problem is not None:
+            return ToolResult(call.id, problem, is_error=True)
+        tool = self._tools[call.name]
+        own = self._tools[tool.alias_of or tool.name]
+        if self.deferral is None or not own.deferred:
+            return None
+        loaded = active(self.deferral, self.schemas, history)
+        return None if any(each.name == own.name for each in loaded) else not_loaded(call, self.deferral, history)
 
     def is_repeatable(self, call: ToolCall) -> bool:
         """Say whether the call may run without a durable start."""
@@ -291,7 +307,9 @@ class ToolTable:
             yield tuple(together)
 
     def _is_allowed(self, tool: Tool) -> bool:
-        return self._allowed is None or (tool.alias_of or tool.name) in self._allowed
+        name = tool.alias_of or tool.name
+        is_search = self.deferral is not None and name == SEARCH_TOOL
+        return self._allowed is None or is_search or name in self._allowed
 
     def _checked(self, tool: Tool) -> Check | None:
         """Return the check of a tool's arguments, compiled on first use."""

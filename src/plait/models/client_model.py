@@ -23,6 +23,7 @@ from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.foreign import document_of, failure_of_client
 from plait.models.line import pin_of
+from plait.models.loading import Shown, wire_for
 from plait.models.profiles import EndpointProfile, profile_of
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import message_dicts, tool_dict
@@ -174,14 +175,13 @@ class _Conversation:
         self.create = create
         self._model = model
         self._setup = setup
-        self._wire = wire
+        self._wire = wire = wire_for(wire, setup)
         self._taking = taking
         self._pinned: str | None = None
         self._callbacks = callbacks
         self._accepts = _parameters_of(create)
-        # Where calls are text, the system prompt says what there is.
-        declared = setup.tools if wire.calls == "structured" else ()
-        self._tools = [dict(tool_dict(tool, wire)) for tool in declared]
+        self._shown = Shown(setup)
+        self._tools = self._declared()
         self._tool_names = original_names(tool.name for tool in setup.tools)
         self._epoch: int | None = None
         self._encoded: list[dict[str, object]] = []
@@ -192,6 +192,8 @@ class _Conversation:
     def arguments(self, ask: Think, emit: Emit | None, cancel: Cancel) -> dict[str, object]:
         """Return what `create` is called with."""
         options = self._setup.options
+        if self._shown.take(ask.view):
+            self._tools = self._declared()
         arguments: dict[str, object] = {"model": self._model.name, "messages": self._messages(ask)}
         if self._tools:
             arguments["tools"] = self._tools
@@ -214,6 +216,11 @@ class _Conversation:
         if extra:
             arguments["extra_body"] = extra
         return arguments | self._told(emit, cancel)
+
+    def _declared(self) -> list[dict[str, object]]:
+        # Where calls are text, the system prompt says what there is.
+        declared = self._shown.tools if self._wire.calls == "structured" else ()
+        return [dict(tool_dict(tool, self._wire)) for tool in declared]
 
     def reply(self, response: object, ask: Think) -> Reply:
         """Read an answer.

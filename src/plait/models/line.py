@@ -19,6 +19,7 @@ from plait.kernel.effects import Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.adjusting import Adjusting, refused_generation, tool_named_in
 from plait.models.backend import Backend
+from plait.models.loading import Shown, wire_for
 from plait.models.trail import Head, Trail
 from plait.models.transport import HttpRequest
 from plait.wire.codec import Codec, codec
@@ -61,10 +62,11 @@ class Line:
         self._target = target
         self._setup = setup
         self._adjusting = Adjusting(backend.learnt)
-        self._wire = self._adjusting.wire(_with_options(target.wire, setup))
+        self._wire = self._adjusting.wire(wire_for(_with_options(target.wire, setup), setup))
         self._codec: Codec = codec(self._wire.wire)
+        self._shown = Shown(setup)
         self._prefix = self._new_prefix()
-        self.trail = Trail(self._prefix, Head(self._wire, setup.tools, setup.system))
+        self.trail = Trail(self._prefix, Head(self._wire, self._shown.tools, setup.system))
         """Where the last step's request left the one before it."""
         self._takes_marks = self._wire.cache_markers or self._wire.wire == "anthropic"
         self._ids: dict[str, None] = {}
@@ -84,7 +86,7 @@ class Line:
             ProviderFailed: class `auth`; there is no key.
         """
         key = self.backend.key()
-        self.trail.note(self._prefix.extend(ask.view))
+        self.trail.note(self._extend(ask))
         self._note_ids(ask)
         if self._adjusting.output_max is not None and self._adjusting.epoch != ask.view.epoch:
             self._adjusting.output_max = None
@@ -102,9 +104,7 @@ class Line:
             return None
         before, self._wire = self._wire, self._adjusting.wire(self._wire)
         if self._wire.reasoning_echo != before.reasoning_echo:
-            self._prefix, left = self._new_prefix(), self.trail.footprint()
-            self.trail = Trail(self._prefix, Head(self._wire, self._setup.tools, self._setup.system))
-            self.trail.before = left
+            self._begin_anew()
             self._prefix.extend(ask.view)
         self._tail = self._make_tail()
         sent = self._request(ask)
@@ -112,9 +112,21 @@ class Line:
             self.sent = sent
         return sent
 
+    def _extend(self, ask: Think) -> int | None:
+        """Take the messages of a request, and what they say of the tools that it declares."""
+        if self._shown.take(ask.view):
+            self._begin_anew()
+        return self._prefix.extend(ask.view)
+
+    def _begin_anew(self) -> None:
+        """Go on with another head than before."""
+        self._prefix, left = self._new_prefix(), self.trail.footprint()
+        self.trail = Trail(self._prefix, Head(self._wire, self._shown.tools, self._setup.system))
+        self.trail.before = left
+
     def _new_prefix(self) -> Prefix:
         return Prefix(
-            self._codec.head(self._target.name, self._setup.tools, self._setup.system, self._wire),
+            self._codec.head(self._target.name, self._shown.tools, self._setup.system, self._wire),
             self._codec.encoder(self._wire),
             marks_max=MARKS_MAX - self._codec.head_marks,
         )
@@ -125,12 +137,12 @@ class Line:
 
     def fingerprint(self, ask: Think) -> str:
         """Return by what the request for this is known, at the price of what is new in it."""
-        self._prefix.extend(ask.view)
+        self._extend(ask)
         return self._prefix.fingerprint(self._tail, ask.view.extra)
 
     def compose(self, ask: Think) -> Sent:
         """Return the request for this; it is not sent, and no key is needed."""
-        self._prefix.extend(ask.view)
+        self._extend(ask)
         return self._request(ask)
 
     def _request(self, ask: Think) -> Sent:
@@ -157,7 +169,7 @@ class Line:
 
     def tool_named_in(self, message: str) -> str:
         """Return the name of the tool that an error numbers, nothing where it numbers none of ours."""
-        return tool_named_in(message, self._setup.tools)
+        return tool_named_in(message, self._shown.tools)
 
     def tell(self, type: str, data: Mapping[str, object]) -> None:
         """Tell the conversation of something that happens between a request and its answer."""

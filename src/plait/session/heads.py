@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final, cast
 
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
+from plait.kernel.deferral import ActivationLimits, Deferral
 from plait.kernel.ports import Options, Setup
 from plait.kernel.tools import ToolTable
 
@@ -20,17 +22,20 @@ START: Final = "session_start"
 PROMPT: Final = "prompt"
 _OPTIONS: Final = tuple(name for name in Options.__dataclass_fields__)
 
+_PARTS: Final = ("system", "tools", "options", "loading")
+
 Told = Mapping[str, object]
 
 
 def told_of(setup: Setup) -> dict[str, object]:
-    """Return a setup as plain JSON: `{system, tools, options}`; what is not set is left out."""
+    """Return a setup as plain JSON: `{system, tools, options, loading}`; what is not set is left out."""
     options = {name: value for name in _OPTIONS if (value := getattr(setup.options, name)) not in (None, {})}
-    return {
+    told: dict[str, object] = {
         "system": setup.system,
         "tools": [_told_tool(tool) for tool in setup.tools],
         "options": copy.deepcopy(options),
     }
+    return told if setup.deferral is None else {**told, "loading": _told_deferral(setup.deferral)}
 
 
 def habits_of(tools: ToolTable) -> dict[str, object]:
@@ -44,7 +49,7 @@ def habits_of(tools: ToolTable) -> dict[str, object]:
 
 def changed(before: Told, now: Told) -> dict[str, object]:
     """Return the parts of a setup that are others now."""
-    return {name: value for name, value in now.items() if before.get(name) != value}
+    return {name: now.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
 
 
 def heads(facts: Iterable[Fact]) -> list[tuple[int, dict[str, object]]]:
@@ -53,7 +58,7 @@ def heads(facts: Iterable[Fact]) -> list[tuple[int, dict[str, object]]]:
     for seq, fact in enumerate(facts, 1):
         if isinstance(fact, Observation) and fact.type in (START, PROMPT):
             before = found[-1][1] if found else {}
-            told = {name: fact.data[name] for name in ("system", "tools", "options") if name in fact.data}
+            told = {name: fact.data[name] for name in _PARTS if name in fact.data}
             found.append((seq, {**before, **told}))
     return found
 
@@ -67,6 +72,7 @@ def setup_of(told: Told) -> Setup:
         system if isinstance(system, str) else "",
         tuple(_tool(tool) for tool in tools) if isinstance(tools, list) else (),
         Options(**known),
+        _deferral(told.get("loading")),
     )
 
 
@@ -89,3 +95,17 @@ def _tool(told: Mapping[str, object]) -> ToolSchema:
         cast("Mapping[str, object]", custom) if isinstance(custom, Mapping) else None,
         deferred=told.get("deferred") is True,
     )
+
+
+def _told_deferral(deferral: Deferral) -> dict[str, object]:
+    """Return how tools are loaded as plain JSON."""
+    return asdict(deferral)
+
+
+def _deferral(told: object) -> Deferral | None:
+    """Return how tools were loaded; None where all were shown, or it is not known any more."""
+    try:
+        known: dict[str, Any] = dict(told) if isinstance(told, Mapping) else {}
+        return Deferral(**{**known, "limits": ActivationLimits(**known["limits"])}) if known else None
+    except (KeyError, TypeError):
+        return None

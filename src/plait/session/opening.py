@@ -21,6 +21,7 @@ from plait.core.usage import Usage
 from plait.engine.base_host import rules_of
 from plait.engine.conversation import Conversation, Terms
 from plait.engine.limits import Limits
+from plait.engine.loading import arranged
 from plait.engine.recovery import open_starts
 from plait.engine.spec import endpoint_of, invalid, model_of
 from plait.engine.spec_entry import with_entry
@@ -34,18 +35,20 @@ from plait.kernel.tools import Tool, ToolTable
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.line import pin_of
 from plait.session import prompt
+from plait.session.background import adopt_jobs
 from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
 from plait.session.capture import capture_in
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.heads import heads, setup_of
 from plait.session.hub import Hub
 from plait.session.keeping import Kept, Target, keep, target_of
+from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.recorded import provider_recorded
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Settings, Standing, follow
 from plait.session.snapshot import Snapshot, source_of
-from plait.session.spec_terms import check_spec, is_structured, key_source_of, program_of, streams_of
+from plait.session.spec_terms import check_spec, is_structured, key_source_of, loading_for, program_of, streams_of
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
 from plait.tools.spec import DispatchTable, build_tool_spec, schema_entry
@@ -95,7 +98,12 @@ def init_session(
             toolbox.keep_in(kept.place.spool, kept.place.spill)
             toolbox.keep_versions(kept.place.before)
             toolbox.sweep(() if kept.state is None else open_starts(kept.state))
+        adopt_jobs(toolbox.background.board, kept.facts)
+        mcp = attached(target.schema, given, spill=toolbox.spill, is_kept=kept.place is not None)
+        if mcp is not None:
+            undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
+        opened.attach(mcp)
         undo.pop_all()
         return opened
 
@@ -131,7 +139,7 @@ def _open(
         system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
     if system:
         values["messages"].append({"role": "system", "content": system})
-    terms = Terms(table, Setup(system, table.schemas))
+    terms = Terms(table, Setup(system, table.schemas, deferral=table.deferral))
     log = kept.log
     conversation = Conversation(
         _NoModel(values["model"]),
@@ -302,8 +310,9 @@ def _table(schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolbox
         tools = [replace(tool, alias_of=tool.name) if _asks(tool) else tool for tool in tools]
     if schema.get("parallel_tool_dispatch") is True:
         tools = [replace(tool, parallel_safe=True) for tool in tools]
+    found = arranged([*tools, *alias_tools(toolbox, tools)], loading_for(schema, given), given["tool_search"])
     try:
-        return ToolTable([*tools, *alias_tools(toolbox, tools)], compile=compile_schema)
+        return ToolTable(found.tools, compile=compile_schema, deferral=found.deferral)
     except ValueError as error:
         raise invalid(schema, f"has tools that cannot be used: {error}", hint="mend the tool") from error
 

@@ -20,6 +20,7 @@ from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
 from plait.session.reducing import StepReducer
 from plait.session.session_log import DurableSink
+from plait.tools.deferred.search import Selector
 from plait.tools.places import Outside, PolicyName
 
 Proof = bool | Literal["every", "auto"]
@@ -77,6 +78,17 @@ class AgentOptions(TypedDict, total=False):
     step_reducer: StepReducer | None
     """Called after each step that called tools; what it returns takes the step's place, recorded before the next
     request. See `plait.StepReducer`."""
+    tool_loading: str | None
+    """How tools with `deferred=True` are loaded: `eager` shows all at once, `kimi`, `glm` and `grow` once a search has
+    found them. As the spec says, or the user's list of endpoints, unless given."""
+    tool_search: Selector | None
+    """Searches them in the place of the built-in order: gets the query and their schemas, returns names."""
+    mcp_servers: object
+    """MCP servers whose tools the model has beside the others: a path of a `.mcp.json`, its content, or a list of
+    tables with `name` and `command` or `url`. They come on top of those of the spec."""
+    trust: bool | None
+    """Whether the MCP servers of the repository's own `.mcp.json` are started: True vouches for them; None skips them
+    and says so; False skips them."""
     # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None
@@ -98,10 +110,7 @@ class AgentOptions(TypedDict, total=False):
     change_awareness_enabled: bool | None
     hooks: object | None
     hooks_enabled: bool | None
-    trust: bool | None
     control_socket: bool
-    tool_loading: str | None
-    tool_search: object | None
 
 
 class SessionOptions(AgentOptions, total=False):
@@ -129,7 +138,7 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
 _SENSES: Final = ("token", "time", "user", "system", "git", "change")
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
     {
-        **dict.fromkeys("tool_executor tool_search tool_ttl_seconds".split(), ()),
+        **dict.fromkeys("tool_executor tool_ttl_seconds".split(), ()),
         **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
         **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
         **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},
@@ -138,9 +147,7 @@ NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
         "compaction_policy": ("never",),
         "hooks": ([], {}, ()),
         "hooks_enabled": (False,),
-        "trust": (False,),
         "control_socket": (False,),
-        "tool_loading": ("eager",),
     }
 )
 """Keywords of features that are not there yet, each with the values that ask for nothing; None always does."""
@@ -161,6 +168,9 @@ def check_options(options: Mapping[str, object]) -> None:
     reducer = options.get("step_reducer")
     if reducer is not None and not callable(reducer):
         raise ConfigError(f"step_reducer={reducer!r} cannot be called", hint="see plait.StepReducer for what it takes")
+    search = options.get("tool_search")
+    if search is not None and not callable(search):
+        raise ConfigError(f"tool_search={search!r} cannot be called", hint="it gets a query and schemas")
     check_cache_options(options)
 
 

@@ -169,7 +169,7 @@ def _table(tools: ToolTable, schemas: Iterable[ToolSchema], start: Mapping[str, 
         for schema in schemas
         if tools.get(schema.name) is None
     ]
-    return ToolTable([*tools, *gone], compile=compile_schema) if gone else tools
+    return ToolTable([*tools, *gone], compile=compile_schema, deferral=tools.deferral) if gone else tools
 
 
 def _never() -> None:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from plait.core.errors import AgentSpecInvalidError
+from plait.engine.loading import loading_of
 from plait.engine.spec import RUN, endpoint_of, invalid, validate_schema
-from plait.engine.spec_entry import APPLIED
+from plait.kernel.deferral import Loading
 
 COPILOT: Final = "opencode-github-copilot"
 """The one value of `auth`: the token of opencode's GitHub Copilot login."""
@@ -22,7 +23,6 @@ PRICE_LIMITS: Final[Mapping[Literal["input", "output"], str]] = {
 _NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
     "hooks": ({}, []),
     "hooks_enabled": (False,),
-    "tool_loading": ("eager",),
 }
 """Fields of a spec that are not available yet, each with the values that ask for nothing."""
 
@@ -35,7 +35,7 @@ def check_spec(schema: Mapping[str, Any]) -> None:
     """
     validate_schema(schema)
     for name, accepted in _NOT_YET.items():
-        if (value := schema.get(name)) is not None and value not in accepted and not _is_of_entry(schema, name):
+        if (value := schema.get(name)) is not None and value not in accepted:
             raise _not_yet(schema, f"asks for {name!r}", f"remove {name!r}")
     behaviour = schema.get("behaviour")
     if isinstance(behaviour, Mapping) and behaviour.get("hooks"):
@@ -85,9 +85,16 @@ def key_source_of(schema: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(schema[name]) for name in names if schema.get(name)}
 
 
-def _is_of_entry(schema: Mapping[str, Any], name: str) -> bool:
-    """Say whether a field was put in by the user's list: what it says of an endpoint asks for nothing by itself."""
-    return name == "tool_loading" and schema.get(APPLIED) is True
+def loading_for(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Loading | None:
+    """Return how tools that are not shown at once are loaded: as the caller, the spec, or the user's list says.
+
+    Raises:
+        UnknownToolLoading: there is no way of that name.
+    """
+    wanted = given["tool_loading"] or schema.get("tool_loading")
+    loading = loading_of(wanted)
+    # A model without structured calls is told of its tools in words, once and for all.
+    return loading if is_structured(schema) else None
 
 
 def is_structured(schema: Mapping[str, Any]) -> bool:

@@ -26,12 +26,14 @@ from plait.events.named import Error
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
 from plait.models.line import pin_of
+from plait.session.background import with_notice
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.capture import WatchedModel, watched_client
 from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.heads import PROMPT, changed, habits_of, told_of
+from plait.session.mcp import take_over
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.recorded import PINNED, start_of
@@ -139,6 +141,7 @@ def run_turn(
         pictures, asked = tuple(map(image_of, images)), _model(live, client, model, session)
         check_images(asked, pictures)
         is_unfinished = live.conversation.state.in_turn
+        take_over(session, live, signal)
         _prepare(session, live, asked, None if is_unfinished else output_type)
         _begin(session, live)
         _take_edits(session, live)
@@ -148,7 +151,7 @@ def run_turn(
                 _prepare(session, live, asked, output_type)
                 _note_setup(live)
             text = f"{header}\n{task}" if header else task
-            inputs = () if task is None else (_question(live, _worded(live, str(text)), pictures),)
+            inputs = () if task is None else (_question(live, _worded(live, with_notice(live, str(text))), pictures),)
             live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
         keep_pin(live)
@@ -248,7 +251,7 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None
         live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between, is_watched=is_watched)
-    setup = Setup(system_of(session["messages"]), terms.tools.schemas, options)
+    setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
     terms = Terms(terms.tools, setup, live.policy, settings.rules, cache=cache_terms(session))
     live.conversation.change(model, with_output(session, model, terms, output_type))
 

@@ -23,6 +23,7 @@ from plait.wire.encoding import (
     parameters_of,
     tail_of,
     to_bytes,
+    tool_names_of,
 )
 from plait.wire.names import Alphabet, wire_id, wire_name
 from plait.wire.profile import Effort, Encoded, RequestParams, WireProfile
@@ -71,7 +72,9 @@ def head(model: str, tools: Sequence[ToolEntry], system: str, profile: WireProfi
     members: dict[str, object] = {"model": model}
     if tools:
         declared = [dict(tool_dict(tool, profile)) for tool in tools]
-        declared[-1] |= _CACHE
+        # A tool that is not loaded yet is no part of what is cached.
+        kept = [index for index, tool in enumerate(declared) if not tool.get("defer_loading")] or [len(declared) - 1]
+        declared[kept[-1]] |= _CACHE
         members["tools"] = declared
     if system:
         members["system"] = [{"type": "text", "text": system, **_CACHE}]
@@ -204,7 +207,10 @@ def _result(result: ToolResult, profile: WireProfile) -> bytes:
     text = result.content if result.content.strip() else NO_OUTPUT
     names = {"type": "tool_result", "tool_use_id": wire_id(result.call_id, _ids(profile))}
     start = to_bytes(names)[:-1] + b',"content":'
-    if result.images:
+    loaded = tool_names_of(result) if profile.tool_references else ()
+    if loaded:
+        content = to_bytes([{"type": "tool_reference", "tool_name": wire_name(name)} for name in loaded])
+    elif result.images:
         content = b"[" + b",".join(_content(text, result.images, profile)) + b"]"
     else:
         content = to_bytes(text)

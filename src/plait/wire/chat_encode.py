@@ -26,6 +26,7 @@ from plait.wire.encoding import (
     result_text,
     tail_of,
     to_bytes,
+    tool_names_of,
 )
 from plait.wire.inline_calls import inline_call_text, inline_results_text
 from plait.wire.names import wire_id, wire_name
@@ -207,8 +208,11 @@ def _call(call: ToolCall, profile: WireProfile, *, is_own: bool) -> dict[str, ob
 
 
 def _result(result: ToolResult, profile: WireProfile) -> dict[str, object]:
+    names = tool_names_of(result) if profile.tool_references else ()
     text = result_text(result)
     content: object = [{"type": "text", "text": text}] if profile.cache_markers else text
+    if names:
+        content = [{"type": "tool_reference", "name": wire_name(name)} for name in names]
     return {"role": "tool", "tool_call_id": wire_id(result.call_id, profile.call_ids), "content": content}
 
 

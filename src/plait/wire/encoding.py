@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from plait.core.errors import ConfigError
-from plait.core.exchange import ToolSchema
+from plait.core.exchange import TOOLS_LOADED, ToolSchema
 from plait.core.messages import Message, Reasoning, ToolCall, ToolResult
 from plait.core.strict_json import dump
 from plait.wire.profile import WireProfile
@@ -100,6 +100,13 @@ def result_text(result: ToolResult) -> str:
     """Return the words of a result for a wire that has no field for failure."""
     text = result.content if result.content.strip() else NO_OUTPUT
     return ERROR_PREFIX + text if result.is_error and not text.lower().startswith("error") else text
+
+
+def tool_names_of(result: ToolResult) -> tuple[str, ...]:
+    """Return the names of the tools that a result has loaded."""
+    told = (result.data or {}).get(TOOLS_LOADED) if result.status == "ok" else None
+    names = told.get("names") if isinstance(told, Mapping) else None
+    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def arguments_text(call: ToolCall) -> str:

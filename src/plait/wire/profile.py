@@ -62,6 +62,8 @@ class WireProfile:
     """What `extra_content` says beside calls that another endpoint made, where a missing one is an error (Gemini)."""
     cache_markers: bool = False
     """Whether messages take cache markers (always so on the anthropic wire)."""
+    tool_references: bool = False
+    """Whether the result of a search for tools is sent as references to tools that were declared with a mark."""
     schema_keywords_refused: frozenset[str] = frozenset()
     """JSON Schema keywords that make the endpoint refuse a whole request."""
 

@@ -90,7 +90,6 @@ def test_a_proof_that_means_nothing_is_refused() -> None:
         ("hooks", {"Stop": []}),
         ("behaviour", {"hooks": {"Stop": []}}),
         ("hooks_enabled", True),
-        ("tool_loading", "glm"),
     ],
 )
 def test_a_spec_that_asks_for_what_is_not_there_yet(field: str, value: object) -> None:

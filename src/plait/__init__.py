@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from plait.models.registry import Descriptor, ModelRegistry, Needs, Provider
     from plait.models.subprocess_client import SubprocessOpenAI
     from plait.models.transport import Network, Timeouts
+    from plait.session.background import drain_completions
     from plait.session.cancelling import CancelToken
     from plait.session.clients import create_client
     from plait.session.defaults import (
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
         register_tools_in_library,
         set_ask_user_handler,
         set_tool_output_stream,
+        set_wait_interrupt_hook,
     )
     from plait.session.flat import (
         flat,
@@ -122,6 +124,8 @@ if TYPE_CHECKING:
     from plait.store.capture import (
         read_capture,
     )
+    from plait.tools.background import completion_notice
+    from plait.tools.background_specs import enable_nohup, nohup_tool_specs
     from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
     from plait.tools.docstrings import (
         extract_tool_specs_from_module,
@@ -249,16 +253,20 @@ _HOMES: "Mapping[str, str]" = {
     "check_price": "plait.session.pricing",
     "clear_session": "plait.session.resetting",
     "compact_session": "plait.session.resetting",
+    "completion_notice": "plait.tools.background",
     "console": "plait.cli.console",
     "create_client": "plait.session.clients",
     "decide": "plait.engine.approval",
     "default_tool_spec": "plait.tools.library",
     "dispatch": "plait.session.defaults",
+    "drain_completions": "plait.session.background",
+    "enable_nohup": "plait.tools.background_specs",
     "extract_tool_specs_from_module": "plait.tools.docstrings",
     "flat": "plait.session.flat",
     "get_tool_output_stream": "plait.session.defaults",
     "init_session": "plait.session.opening",
     "load_specification": "plait.engine.spec",
+    "nohup_tool_specs": "plait.tools.background_specs",
     "on": "plait.session.subscribing",
     "parse_tool_spec_from_docstring": "plait.tools.docstrings",
     "read_capture": "plait.store.capture",
@@ -276,6 +284,7 @@ _HOMES: "Mapping[str, str]" = {
     "sender_header": "plait.session.sender",
     "set_ask_user_handler": "plait.session.defaults",
     "set_tool_output_stream": "plait.session.defaults",
+    "set_wait_interrupt_hook": "plait.session.defaults",
     "subscribe": "plait.session.subscribing",
     "tool_spec_to_schema": "plait.tools.docstrings",
     "unsubscribe": "plait.session.subscribing",
@@ -401,16 +410,20 @@ __all__ = [
     "check_price",
     "clear_session",
     "compact_session",
+    "completion_notice",
     "console",
     "create_client",
     "decide",
     "default_tool_spec",
     "dispatch",
+    "drain_completions",
+    "enable_nohup",
     "extract_tool_specs_from_module",
     "flat",
     "get_tool_output_stream",
     "init_session",
     "load_specification",
+    "nohup_tool_specs",
     "on",
     "parse_tool_spec_from_docstring",
     "read_capture",
@@ -428,6 +441,7 @@ __all__ = [
     "sender_header",
     "set_ask_user_handler",
     "set_tool_output_stream",
+    "set_wait_interrupt_hook",
     "subscribe",
     "tool_spec_to_schema",
     "unsubscribe",

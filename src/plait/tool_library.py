@@ -18,6 +18,10 @@ t_search = LIBRARY.own.t_search
 t_ask_user = LIBRARY.own.t_ask_user
 t_ask_user_question = LIBRARY.own.t_ask_user_question
 t_edit_file = LIBRARY.own.t_edit_file
+t_execute_async = LIBRARY.own.t_execute_async
+t_query_exec = LIBRARY.own.t_query_exec
+t_nohup = LIBRARY.own.t_nohup
+t_nohup_wait = LIBRARY.own.t_nohup_wait
 t_update_file = LIBRARY.own.t_update_file
 t_list_directory = LIBRARY.own.t_list_directory
 t_search_files = LIBRARY.own.t_search_files
@@ -32,10 +36,14 @@ __all__ = [
     "t_ask_user",
     "t_ask_user_question",
     "t_edit_file",
+    "t_execute_async",
     "t_find_files",
     "t_glob",
     "t_list_dir",
     "t_list_directory",
+    "t_nohup",
+    "t_nohup_wait",
+    "t_query_exec",
     "t_read",
     "t_run",
     "t_search",

@@ -163,6 +163,7 @@ OBSERVATIONS: Final = frozenset(
         "rewound",
         "provider_pinned",
         "recovered",
+        "background",
         "note",
     }
 )

@@ -13,18 +13,16 @@ from typing import Any, Final
 
 from plait.engine.spec import invalid, specs_of
 from plait.tools import definitions
+from plait.tools.background_specs import BACKGROUND
 from plait.tools.definitions import Definition
 from plait.tools.renames import RENAMED
 from plait.tools.spec import DispatchTable, Schemas, name_of
 
 Functions = Mapping[str, Callable[..., Any]]
 
-_BY_FUNCTION: Final[Mapping[str, Definition]] = {
-    known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)
-}
-_BY_NAME: Final[Mapping[str, Definition]] = {
-    known.name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)
-}
+_KNOWN: Final = (*definitions.BUILT_IN, *definitions.ASKING, *BACKGROUND)
+_BY_FUNCTION: Final[Mapping[str, Definition]] = {known.function_name: known for known in _KNOWN}
+_BY_NAME: Final[Mapping[str, Definition]] = {known.name: known for known in _KNOWN}
 
 
 def tools_of_spec(schema: Mapping[str, object], functions: Functions) -> tuple[Schemas, DispatchTable]:

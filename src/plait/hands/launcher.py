@@ -64,8 +64,8 @@ class Started:
         self._orders.close()
         self._bell.close()
 
-    def fetch(self, timeout_s: float) -> bool:
-        """Fetch its end, if it comes in time; say whether it did."""
+    def fetch(self, timeout_s: float | None) -> bool:
+        """Fetch its end, if it comes in time; say whether it did. None waits for as long as it takes."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
         return self._process.returncode is not None
@@ -108,6 +108,10 @@ class Launcher:
             self._running = [running for running in self._running if not running.fetch(0)]
             self._running.append(started)
             return started
+
+    def start_apart(self) -> Started:
+        """Start one that `close` neither waits for nor ends; whoever asked fetches its end. Raises `Refusal`."""
+        return self._start()
 
     def close(self) -> None:
         """Let the one that waits go, and fetch the ends of those that were used."""

@@ -53,6 +53,8 @@ class Tree:
     leader: int
     """0 when only the mark is known."""
     mark: str
+    reaper: int = 0
+    """A process whose children all belong to it: those that it has started, and orphans that came to it."""
 
     def members(self) -> list[Process]:
         """Return every living process of the tree, the leader included; empty where there is no /proc."""
@@ -99,6 +101,8 @@ class Tree:
 
     def _is_own(self, process: Process) -> bool:
         if self.leader and self.leader in {process.pid, process.group, process.session}:
+            return True
+        if self.reaper and process.parent == self.reaper:
             return True
         return bool(self.mark) and self.mark in _marks_of(process.pid)
 

@@ -45,6 +45,10 @@ class Record:
 
     began: Mapping[str, str] = field(default_factory=dict)
     """`pid`, `start` and `session` of the supervisor, and the monotonic time, as text."""
+    scheduled: Mapping[str, str] = field(default_factory=dict)
+    """Of a background job that begins later: `at`, in seconds since 1970."""
+    started: Mapping[str, str] = field(default_factory=dict)
+    """Of a background job: `pid` of its command, and `at`, in seconds since 1970."""
     ended: Mapping[str, str] = field(default_factory=dict)
     is_safe: bool = False
     """The end and the output are on disk, so that they are true after a power loss too."""
@@ -56,7 +60,8 @@ class Record:
         """Read the lines of a record; one without its end is not there yet."""
         lines = [line.split(" ") for line in text.split("\n")[:-1]]
         found = {words[0]: dict(word.split("=", 1) for word in words[1:] if "=" in word) for words in lines}
-        return cls(found.get("began", {}), found.get("ended", {}), "safe" in found, _WITHDRAWN in found)
+        began, scheduled, started, ended = (found.get(word, {}) for word in ("began", "scheduled", "started", "ended"))
+        return cls(began, scheduled, started, ended, "safe" in found, _WITHDRAWN in found)
 
     def stream(self, name: str) -> Stream | None:
         """Return what is known of `out` or `err`."""

@@ -36,8 +36,8 @@ _NAMES: Final = ("out", "err")
 _ENDS: Final[Mapping[str, Ended]] = {"exited": "exited", "timed_out": "timed_out", "cancelled": "cancelled"}
 
 
-def order_of(argv: tuple[str, ...], options: RunOptions, entry: Entry) -> bytes:
-    """Return the order for a supervisor, as `supervisor.Order` reads it."""
+def order_of(argv: tuple[str, ...], options: RunOptions, entry: Entry, *, job_delay_s: float | None = None) -> bytes:
+    """Return the order for a supervisor, as `supervisor.Order` reads it; with a delay it is for a background job."""
     marks = ":".join(filter(None, (options.environment.get(MARK, ""), options.mark, entry.mark)))
     environment = {**options.environment, MARK: marks}
     fields: list[str] = [
@@ -48,6 +48,7 @@ def order_of(argv: tuple[str, ...], options: RunOptions, entry: Entry) -> bytes:
         str(options.limits.spill_bytes_max),
         str(options.limits.tail_bytes),
         "1" if options.separates_errors else "",
+        "" if job_delay_s is None else repr(float(job_delay_s)),
         entry.mark,
         str(len(argv)),
         *argv,

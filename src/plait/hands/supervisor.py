@@ -1,7 +1,8 @@
 """Sees one command through to its end, whatever becomes of plait; a program of its own: `python -I -S supervisor.py`.
 
 Floor: 2. Owns: the command's processes, its time limit, its output and the record of its end; never: a module of plait
-(it is started for every command, and has to be quick), except `process_tree` when something has to be stopped.
+(it is started for every command, and has to be quick), except `process_tree` when something has to be stopped and
+`job_supervisor` when the order is for a background job.
 
 Its standard input is one order (`hands.supervised` writes it), its standard output a bell: `.` for output, `!` for the
 end. Nobody needs to listen. Everything that counts is in the entry's folder:
@@ -36,7 +37,9 @@ _QUIET_S = 0.05
 _DRAIN_MAX_S = 0.5
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIVES_WITH_CHILD = os.WEXITED | os.WNOHANG | os.WNOWAIT if hasattr(os, "waitid") else 0
-FIELDS = 9
+_NAP_MAX_S = 86_400.0
+"""No wait is longer: `select` does not take every number."""
+FIELDS = 10
 """Fields of an order before the arguments and the environment of the command."""
 
 
@@ -48,10 +51,13 @@ class Order:
         if len(body) != int(size):
             raise ValueError("the order is not whole")
         fields = body.split(b"\0")[:-1]
-        self.entry, self.cwd, timeout_s, grace_s, kept, tail, separates, self.mark, count = fields[:FIELDS]
+        self.entry, self.cwd, timeout_s, grace_s, kept, tail, separates, job, self.mark, count = fields[:FIELDS]
         self.timeout_s, self.grace_s = float(timeout_s), float(grace_s)
         self.kept_max, self.tail_max = int(kept), int(tail)
         self.separates_errors = separates == b"1"
+        self.is_job = job != b""
+        """A background job: it may begin later, takes input, and lives apart from whoever ordered it."""
+        self.delay_s = float(job or 0)
         end = FIELDS + int(count)
         self.argv = fields[FIELDS:end]
         self.environment = dict(variable.split(b"=", 1) for variable in fields[end:])
@@ -115,6 +121,8 @@ class Job:
 
     def __init__(self, order: Order) -> None:
         self._order = order
+        self._input_fd = -1
+        """What the command reads; nothing unless there is one."""
         self._wake_fd, wake_write = os.pipe()
         os.set_blocking(self._wake_fd, False)
         os.set_blocking(wake_write, False)
@@ -149,8 +157,7 @@ class Job:
         self._note(self._ending())
         self._ring(b"!")
         self._make_safe()
-        if any(output.read_fd >= 0 for output in self._outputs):
-            self._leave_reader()
+        self._afterwards()
 
     def _claim(self) -> bool:
         fd = os.open(self._order.entry + b"/record", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -169,9 +176,15 @@ class Job:
         if self._is_told:
             self._end = "cancelled"
             return
+        self._open_outputs(Output)
+        self._fork()
+
+    def _open_outputs(self, kind: type[Output]) -> None:
         order = self._order
         for name in (b"out", b"err") if order.separates_errors else (b"out",):
-            self._outputs.append(Output(order.entry + b"/" + name, order.kept_max, order.tail_max))
+            self._outputs.append(kind(order.entry + b"/" + name, order.kept_max, order.tail_max))
+
+    def _fork(self) -> None:
         report_read, report_write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -194,6 +207,8 @@ class Job:
             os.setsid()
             signal(SIGPIPE, SIG_DFL)
             signal(SIGXFSZ, SIG_DFL)
+            if self._input_fd >= 0:
+                os.dup2(self._input_fd, 0)
             os.dup2(self._outputs[0].write_fd, 1)
             os.dup2(self._outputs[-1].write_fd, 2)
             os.chdir(self._order.cwd)
@@ -238,19 +253,29 @@ class Job:
     def _patience(self) -> float:
         if self._kill_at is not None:
             return max(0.0, min(_POLL_S, self._kill_at - time.monotonic()))
-        return max(0.0, self._began_s + self._order.timeout_s - time.monotonic())
+        return max(0.0, min(_NAP_MAX_S, self._began_s + self._order.timeout_s - time.monotonic()))
 
     def _turn(self, timeout_s: float) -> None:
         """Sleep until something comes or the timeout, then take it."""
         waiting = {output.read_fd: output for output in self._outputs if output.read_fd >= 0}
-        ready = select.select([self._wake_fd, *waiting], [], [], timeout_s)[0]
+        more, full = self._input_fds()
+        ready, free, _ = select.select([self._wake_fd, *waiting, *more], full, [], timeout_s)
         for fd in ready:
             if fd == self._wake_fd:
                 os.read(fd, _READ_BYTES)
-            elif not waiting[fd].pump():
+            elif fd in waiting and not waiting[fd].pump():
                 waiting[fd].close_pipe()
+        if free or any(fd in more for fd in ready):
+            self._feed()
         if any(fd in waiting for fd in ready):
             self._ring(b".")
+
+    def _input_fds(self) -> tuple[list[int], list[int]]:
+        """Return what input comes from, and what waits until there is room for it."""
+        return [], []
+
+    def _feed(self) -> None:
+        """Hand input on."""
 
     def _look(self) -> None:
         """See whether the command has ended, leaving its id taken where that can be: signals to its group are safe."""
@@ -298,6 +323,11 @@ class Job:
             os.fsync(folder)
         except OSError:
             pass  # it is what a power loss would leave, and told like one
+
+    def _afterwards(self) -> None:
+        """Do what is left to do once everything is on disk."""
+        if any(output.read_fd >= 0 for output in self._outputs):
+            self._leave_reader()
 
     def _leave_reader(self) -> None:
         """Leave a process that reads what still comes and forgets it, so that whoever was left running may go on."""
@@ -362,7 +392,10 @@ def main() -> None:
         return
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.set_blocking(1, False)
-    Job(order).run()
+    kind: type[Job] = Job
+    if order.is_job:
+        kind = __import__("job_supervisor").KeptJob
+    kind(order).run()
     os._exit(0)
 
 

@@ -20,4 +20,6 @@ register_tools_in_library = LIBRARY.register_tools_in_library
 set_tool_output_stream = LIBRARY.set_tool_output_stream
 get_tool_output_stream = LIBRARY.get_tool_output_stream
 set_ask_user_handler = LIBRARY.set_ask_user_handler
+set_wait_interrupt_hook = LIBRARY.set_wait_interrupt_hook
+get_wait_interrupt_hook = LIBRARY.get_wait_interrupt_hook
 dispatch = LIBRARY.dispatch

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from plait.kernel.tools import ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Answer, as_answer
+from plait.tools.background_specs import TIMEOUT_MAX_S
 from plait.tools.definitions import Definition
 from plait.tools.docstrings import tool_spec_block
 from plait.tools.toolbox import Toolbox
@@ -113,6 +114,32 @@ class LibraryFunctions:
                 call=call,
             )
         )
+
+    def t_nohup(
+        self,
+        command: str,
+        timeout: float | None = None,
+        unit: str = "m",
+        wait_before_s: float = 0.0,
+        call: ToolContext | None = None,
+    ) -> Answer:
+        """Start a command line in the background; the answer is JSON with its `tool_exec_id`."""
+        return as_answer(self._current().background.nohup(command, timeout, unit, wait_before_s, call))
+
+    def t_execute_async(self, command: str, wait_before_s: float = 0.0, call: ToolContext | None = None) -> Answer:
+        """The same without a time limit of its own: it runs until it ends, or whoever started it does."""
+        longest_s = float(TIMEOUT_MAX_S)
+        return as_answer(self._current().background.nohup(command, longest_s, "s", wait_before_s, call))
+
+    def t_query_exec(self, tool_exec_id: str) -> Answer:
+        """Say how a background job stands."""
+        return as_answer(self._current().background.query(tool_exec_id))
+
+    def t_nohup_wait(
+        self, tool_exec_id: str, howmuch: float | None = None, unit: str = "s", call: ToolContext | None = None
+    ) -> Answer:
+        """Wait for the end of a background job; for an hour at most."""
+        return as_answer(self._current().background.wait(tool_exec_id, howmuch, unit, call))
 
     def t_ask_user(self, question: str) -> Answer:
         """Ask the user a question; the answer is `{"answer": …}`."""

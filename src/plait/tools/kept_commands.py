@@ -27,11 +27,11 @@ LOST: Final = (
     "Unknown: whoever watched over the command was killed before it ended. What was left of it has been stopped; it "
     "may have done all, part or nothing of its work. Check before repeating it."
 )
-_NEVER: Final = (
+NEVER: Final = (
     "Not run: the process that was to run this command ended before the command began. Repeat the call if it is still "
     "wanted."
 )
-_RESTARTED: Final = (
+RESTARTED: Final = (
     "Unknown: the machine was restarted before the end of this command was recorded. It may have done all, part or "
     "nothing of its work. Check before repeating it."
 )
@@ -130,13 +130,13 @@ class KeptCommands:
         is_restarted = intent.boot != self.boot
         record = entry.read()
         if is_restarted and not record.is_safe:
-            return ToolResult("", _RESTARTED, status="unknown")
+            return ToolResult("", RESTARTED, status="unknown")
         if not record.began and not entry.is_held():
             if not intent.boot:
                 # Where starts of the machine are not told apart, a record may have been lost with the last one.
                 return ToolResult("", _UNTOLD, status="unknown")
             if entry.withdraw():
-                return ToolResult("", _NEVER, data={"ok": False, "recovered": "not_run"}, status="cancelled")
+                return ToolResult("", NEVER, data={"ok": False, "recovered": "not_run"}, status="cancelled")
         done = attach(entry, options, cancel)
         return replace(done, note=_AFTER_RESTART) if is_restarted else done
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,9 +16,11 @@ from types import MappingProxyType
 from typing import Any, Final, TextIO
 
 from plait.kernel.tools import Tool
-from plait.tools import definitions, dispatch as dispatching
+from plait.tools import background_specs, definitions, dispatch as dispatching
 from plait.tools.answer import Answer, failure
 from plait.tools.asking import AskUser
+from plait.tools.background import with_default_timeout
+from plait.tools.board import Board
 from plait.tools.definitions import Definition
 from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED
@@ -26,12 +29,15 @@ from plait.tools.spill import Spill
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
-_CURRENT: Final = {known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING)}
+_CURRENT: Final = {
+    known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING, *background_specs.BACKGROUND)
+}
 _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
     {
         **_CURRENT,
         **{old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()},
         **{rename.function_name: _CURRENT["t_update"] for rename in RENAMED.values() if rename.function_name},
+        "t_execute_async": background_specs.NOHUP,
     }
 )
 """What each of the library's functions touches, under every name that it has."""
@@ -55,6 +61,9 @@ class Library:
         self._options = options or ToolboxOptions(policy="read_outside")
         self._lock = threading.Lock()
         self._spill = Spill(self._options.spill_dir)
+        self.board: Final = Board(self._spill)
+        """The background jobs that programs start through the library's functions; they end with this process."""
+        self._end_jobs = weakref.finalize(self, self.board.close)
         self._toolbox: Toolbox | None = None
         self._stream: TextIO | None = None
         self._ask_user: AskUser | None = self._options.ask_user
@@ -68,7 +77,7 @@ class Library:
         here = os.path.realpath(os.getcwd())
         with self._lock:
             if self._toolbox is None or self._toolbox.root != here:
-                self._toolbox = Toolbox(here, self.options(), spill=self._spill)
+                self._toolbox = Toolbox(here, self.options(), spill=self._spill, board=self.board)
             return self._toolbox
 
     def options(self) -> ToolboxOptions:
@@ -99,6 +108,17 @@ class Library:
         with self._lock:
             self._ask_user = handler
             self._toolbox = None
+
+    def set_wait_interrupt_hook(self, hook: Callable[[], bool] | None) -> None:
+        """Have `hook` asked while a call waits for a background job: True ends the wait, and the job runs on.
+
+        It is asked ten times a second, in the thread that waits; sessions with a hook of their own do not ask it.
+        """
+        self.board.interrupt = hook
+
+    def get_wait_interrupt_hook(self) -> Callable[[], bool] | None:
+        """Return what is asked while a call waits for a background job."""
+        return self.board.interrupt
 
     def dispatch(self, name: str, args: Mapping[str, object], tool_dispatch: dispatching.Table) -> Answer:
         """Call a tool of a dispatch table and return text and data.
@@ -132,7 +152,10 @@ class Library:
         elif definition is not None:
             definition = replace(definition, is_parallel_safe=False)  # a program's own function in its place
         fn = found if callable(found) else _missing(name, target)
-        return tool_from_entry(entry, fn, names if isinstance(names, Mapping) else {}, definition, recovery)
+        tool = tool_from_entry(entry, fn, names if isinstance(names, Mapping) else {}, definition, recovery)
+        if target == background_specs.NOHUP.function_name and recovery is not None:
+            return with_default_timeout(tool, background_specs.default_timeout(entry))
+        return tool
 
 
 def default_tool_spec() -> tuple[Schemas, DispatchTable]:

@@ -108,6 +108,11 @@ class Shell:
         if self.kept is not None:
             self.kept.close()
 
+    def environment(self) -> dict[str, str]:
+        """Return what a command sees that is started now."""
+        base = os.environ if self.options.environment is None else self.options.environment
+        return child_environment(base, keep=self.options.keep)
+
     def _limit_s(self, timeout_s: float | None) -> float:
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         if not 0 < limit_s <= self.options.timeout_max_s:
@@ -131,10 +136,9 @@ class Shell:
     def _run_options(self, limit_s: float, mark: str, *, separates_errors: bool) -> RunOptions:
         options, output = self.options, self.options.output
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
-        base = os.environ if options.environment is None else options.environment
         return RunOptions(
             cwd=self.root,
-            environment=child_environment(base, keep=options.keep),
+            environment=self.environment(),
             timeout_s=limit_s,
             grace_s=options.grace_s,
             separates_errors=separates_errors,

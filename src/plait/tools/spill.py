@@ -62,6 +62,13 @@ class Spill:
         except OSError:
             return None
 
+    def path_of(self, name: str) -> str | None:
+        """Return the path of a file of this name, there or not, or None when there is no place for one."""
+        try:
+            return str(self._workspace().root / name)
+        except OSError:
+            return None
+
     def keep(self, text: str) -> str | None:
         """Write a text to a new file, readable by its owner only; return its path, or None when it had no room."""
         path = self.new_path()

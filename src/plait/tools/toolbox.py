@@ -22,6 +22,8 @@ from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Reply, answering
 from plait.tools.asking import AskUser, ask
+from plait.tools.background import GRACE_S, Background
+from plait.tools.board import Board
 from plait.tools.file_recovery import FileRecovery, planned_replacement, planned_write
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
@@ -61,6 +63,8 @@ class ToolboxOptions:
     timeout_max_s: float = 3_600.0
     grace_s: float = 2.0
     """How long a command that is stopped has to end by itself."""
+    job_grace_s: float = GRACE_S
+    """The same for a background job whose time is up."""
     output: OnText | None = None
     """Takes a command's output as it comes; may not raise."""
     ask_user: AskUser | None = None
@@ -77,9 +81,14 @@ class Toolbox:
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], options: ToolboxOptions | None = None, *, spill: Spill | None = None
+        self,
+        root: str | os.PathLike[str],
+        options: ToolboxOptions | None = None,
+        *,
+        spill: Spill | None = None,
+        board: Board | None = None,
     ) -> None:
-        """Open a workspace; `spill` is for toolboxes that share their kept output, and is closed by its owner."""
+        """Open a workspace; kept output and background jobs that toolboxes share are closed by their owner."""
         self.options = options = options or ToolboxOptions()
         outside = POLICIES[options.policy] if isinstance(options.policy, str) else options.policy
         chars_max = options.result_tokens_max * CHARS_PER_TOKEN
@@ -101,8 +110,12 @@ class Toolbox:
             ),
             self._spill,
         )
+        self._owns_board = board is None
+        self.background = Background(self.shell, board or Board(self._spill), options.job_grace_s)
+        """`nohup`, `nohup_query`, `nohup_wait`, and the session's jobs."""
         if options.spool is not None:
             self.shell.kept = KeptCommands.over(options.spool)
+            self.background.board.keep_in(options.spool)
         self.files = FileTools(self._places, self.locks, chars_max)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
@@ -116,6 +129,7 @@ class Toolbox:
             "edit_file": files.of(planned_replacement("refuse")),
             "exec_shell": self.shell.recovery(separates_errors=False),
             "bash": self.shell.recovery(separates_errors=True),
+            "nohup": self.background.recovery(),
         }
         self.finding = Finding(self._places, self._spill, chars_max)
 
@@ -150,12 +164,18 @@ class Toolbox:
         """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
         self._allowed_calls.add(call_id)
 
+    @property
+    def spill(self) -> Spill:
+        """Where the part of a result goes that a model does not get."""
+        return self._spill
+
     def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
         """Have commands leave their end, and results their rest, in a session's folders; before anything has run.
 
         As with `ToolboxOptions.spool` and `spill_dir`. The folders are made when they are needed.
         """
         self.shell.kept = KeptCommands.over(spool)
+        self.background.board.keep_in(spool)
         self._spill.keep_in(spill)
 
     def keep_versions(self, folder: str | os.PathLike[str]) -> None:
@@ -176,6 +196,8 @@ class Toolbox:
     def close(self, *, keep_jobs: bool = False) -> None:
         """End what commands left running, remove output that was kept only for the session, let go of the root."""
         self.shell.close(keep_jobs=keep_jobs)
+        if self._owns_board:
+            self.background.close(keep_jobs=keep_jobs)
         if self._owns_spill:
             self._spill.close()
         self._places.close()

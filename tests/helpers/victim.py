@@ -50,7 +50,7 @@ class Order:
     kill_at: int = 0
     """Number of the point at which it dies, from 1; 0 lets it live."""
     kind: str = "plain"
-    """`plain`: tools of its own; `effects`: the built-in tools, whose effects survive it."""
+    """`plain`: tools of its own; `effects`: the built-in tools, whose effects survive it; or a `SessionLife`'s."""
 
 
 class Points:
@@ -181,13 +181,17 @@ def _answer(asked: Any) -> Any:
     return steps[min(step, 2)]
 
 
-def life_of(order: Order) -> Life:
-    """Return the life that an order wants."""
-    if order.kind == "plain":
-        return Life(order)
-    from tests.helpers.effects_victim import EffectsLife
+def life_of(kind: str) -> Callable[[Order], Life]:
+    """Return the life of a kind."""
+    if kind == "plain":
+        return Life
+    if kind == "effects":
+        from tests.helpers.effects_victim import EffectsLife
 
-    return EffectsLife(order)
+        return EffectsLife
+    from tests.helpers.session_victim import SessionLife
+
+    return SessionLife
 
 
 def serve() -> None:
@@ -195,16 +199,17 @@ def serve() -> None:
     compile_schema({})  # what it imports is imported here, once, and not in every child
     for line in sys.stdin:
         order = Order(**json.loads(line))
+        life = life_of(order.kind)  # what this imports is imported once too
         pid = os.fork()
         if pid == 0:
-            _live_and_exit(order)
+            _live_and_exit(order, life)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         print(status, flush=True)
 
 
-def _live_and_exit(order: Order) -> None:
+def _live_and_exit(order: Order, life: Callable[[Order], Life]) -> None:
     try:
-        passed = life_of(order).live()
+        passed = life(order).live()
         Path(order.folder, "points").write_text(str(passed))
         os._exit(0)
     except BaseException:

@@ -23,7 +23,7 @@ from plait.session.session_log import SessionLog
 from plait.store.importing import import_session, is_journal
 from plait.store.jsonl import JsonlLog
 from plait.store.layout import SessionFolder
-from plait.store.opening import load_journal, open_journal
+from plait.store.opening import is_begun, load_journal, open_journal
 from plait.store.sessions import Sessions
 
 Given = Mapping[str, Any]
@@ -223,4 +223,4 @@ def _at(path: Path, own: Sessions) -> SessionFolder:
 
 
 def _exists(place: SessionFolder) -> bool:
-    return os.path.lexists(place.journal)
+    return is_begun(place.journal)

@@ -14,13 +14,26 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from plait.core.errors import JournalError, JournalFull, SessionBusy
 from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog
-from plait.store.records import Chain, Journal, Torn, corrupt, encode_header, is_unborn, offset_of, read_journal
+from plait.store.records import (
+    BIRTH_BYTES_MAX,
+    Chain,
+    Journal,
+    Torn,
+    corrupt,
+    encode_header,
+    is_unborn,
+    offset_of,
+    read_journal,
+)
 from plait.store.writer import claim, read_note
+
+_GLANCE_BYTES: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,25 @@ def load_journal(path: Path) -> Journal:
         return read_journal(disk.read_file(path), str(path), safe_bytes)
     except OSError as error:
         raise cannot_open(path, error) from error
+
+
+def is_begun(path: Path) -> bool:
+    """Say whether there is a journal, damaged or not: what a crash left of one that never was safe is none.
+
+    Raises `JournalError` where that cannot be seen.
+    """
+    try:
+        with disk.opened(path, os.O_RDONLY) as fd:
+            # Nearly always the first line is whole in the first bytes.
+            if not is_unborn(disk.read_some(fd, _GLANCE_BYTES)) or not is_unborn(
+                disk.read_some(fd, BIRTH_BYTES_MAX + 1)
+            ):
+                return True
+    except FileNotFoundError:
+        return os.path.lexists(path)
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    return read_note(path).safe_bytes > 0
 
 
 def _locked(path: Path) -> int:

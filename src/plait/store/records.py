@@ -38,7 +38,8 @@ from plait.core.strict_json import plain, text_of
 
 VERSION: Final = 1
 _BIRTH: Final = b'{"seq":0,"type":"journal","v":'
-_BIRTH_BYTES_MAX: Final = 1 << 20
+BIRTH_BYTES_MAX: Final = 1 << 20
+"""No first line is longer."""
 _SEAL: Final = b',"crc":"%08x"}'
 _SEAM: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\{"at":\d{1,19},"seq":(\d{1,19}),')
 """The end of a write and the beginning of the next."""
@@ -204,7 +205,7 @@ def is_journal_text(data: bytes) -> bool:
 
 def is_unborn(data: bytes) -> bool:
     """Say whether this is what a crash may leave of a journal whose first line was never safe."""
-    if len(data) > _BIRTH_BYTES_MAX:
+    if len(data) > BIRTH_BYTES_MAX:
         return False
     line, newline, rest = data.partition(b"\n")
     if rest.strip(b"\0"):

@@ -104,3 +104,24 @@ def test_a_history_is_valid_on_another_wire(first: Any, second: Any) -> None:
 
     assert all(words in sent for words in ("Begin.", "I look.", "echo:hi", "echo:ho", "One.", "Go on."))
     assert session["session_id"].startswith("s-")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 9, -1])
+def test_a_journal_that_was_never_safe_is_none(kept: int) -> None:
+    """After a crash in the middle of its first line a session of its name begins; a promised line counts."""
+    with opened(session_id="s") as session:
+        ask(session, "One.")
+    journal = place("s").journal
+    line = journal.read_bytes().partition(b"\n")[0]
+    journal.write_bytes(line[:kept] if kept >= 0 else line)
+    with pytest.raises(JournalCorrupt):
+        opened(session_id="s").close()
+    journal.with_name("journal.jsonl.writer").unlink()
+    with opened(session_id="s", durable=False) as session:
+        ask(session, "Two.")
+        assert 3 == len(session["messages"])
+    with opened(session_id="s") as session:
+        ask(session, "Three.")
+        assert [place("s").path] == [glance.folder for glance in Sessions.of(os.environ).listed(os.getcwd())]
+    with opened(session_id="s") as session:
+        assert "Three." == session["messages"][-1]["content"]

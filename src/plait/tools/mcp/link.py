@@ -97,7 +97,8 @@ class Link:
                 return
             if not (self._config.kind == "stdio" and _is_end(error)) or self._sieve.has_passed:
                 break
-            self._log.forget()
+            if mode == "auto":
+                self._log.forget()
         error = ready.exception()
         assert error is not None
         raise self._failed(error) from error
@@ -285,5 +286,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _worded(error: BaseException) -> str:
+    if type(error).__name__ == "ValidationError":
+        return "the answer is not what the protocol says"
     text = " ".join(str(error).split()) or type(error).__name__
     return redact_secrets(text)[0][:_SAID_CHARS_MAX]

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import MCPError
+from plait.core.messages import ToolResult
 from plait.events.named import McpServer
 from plait.kernel.tools import Tool
 from plait.tools.mcp.answers import Bounds
@@ -229,6 +230,8 @@ class Servers:
         bounds, portal = self.options.bounds, self._portal
 
         async def call(**arguments: Any) -> Any:
+            if self._is_closed:
+                return ToolResult("", f"MCP error: the MCP server {server.config.name!r} is closed", is_error=True)
             return await portal.run(server.call(shown, arguments, bounds))
 
         call.__name__ = call.__qualname__ = name

@@ -21,6 +21,7 @@ REQUESTS_MAX: Final = 1_000
 _LET_THROUGH: Final = frozenset({"notifications/tools/list_changed", "notifications/cancelled"})
 _LISTENING: Final = "notifications/subscriptions/"
 _LOG_CHARS_MAX: Final = 1_000
+_LIST_VERSION: Final = "2025-11-25"
 _FAILED: Final = -32_000
 
 
@@ -63,6 +64,7 @@ class Sieve:
         self.has_passed = True
         method = getattr(message, "method", None)
         if method is None:
+            self._mend(getattr(message, "result", None))
             return True
         if getattr(message, "id", None) is not None:
             self._requests += 1
@@ -74,6 +76,22 @@ class Sieve:
             return True
         self._log.add(str(getattr(message, "params", ""))[:_LOG_CHARS_MAX].encode("utf-8", "replace"), method)
         return False
+
+    def _mend(self, result: object) -> None:
+        """Take what is no tool out of a list of tools: it would cost all the others."""
+        if not isinstance(result, dict) or not isinstance(tools := result.get("tools"), list):
+            return
+        result["tools"] = [tool for tool in tools if self._is_tool(tool)]
+
+    def _is_tool(self, tool: object) -> bool:
+        from mcp_types.methods import validate_server_result
+
+        try:
+            validate_server_result("tools/list", _LIST_VERSION, {"tools": [tool]})
+        except ValueError as error:
+            self._log.add(f"a tool that is none was left out: {tool!s:.200}: {error!s:.300}".encode(), "plait")
+            return False
+        return True
 
     def _error(self, id: int | str, text: str) -> Any:
         error = self._types.ErrorData(code=_FAILED, message=text)

@@ -38,6 +38,7 @@ _TERMS: Final = "job"
 _TERMS_BYTES_MAX: Final = 4 << 20
 _CLAIM_S: Final = 10.0
 _LOOK_S: Final = 0.002
+_FETCH_S: Final = 1.0
 _STOP_S: Final = 3.0
 """How long a supervisor that is told to stop may take: its command has two seconds to end by itself."""
 _KEPT_UNTOLD: Final[Mapping[str, Ended]] = {"exited": "exited", "timed_out": "timed_out", "cancelled": "cancelled"}
@@ -247,8 +248,11 @@ class Jobs:
         with self._lock:
             left, self._supervisors = self._supervisors, []
         for started in left:
-            # Somebody has to fetch its end, however late it comes.
-            threading.Thread(target=started.fetch, args=(None,), name="plait-job", daemon=True).start()
+            if not keep_jobs and started.fetch(_FETCH_S):
+                continue
+            # Somebody has to fetch its end, however late it comes; nobody, once the interpreter ends.
+            with suppress(RuntimeError):
+                threading.Thread(target=started.fetch, args=(None,), name="plait-job", daemon=True).start()
 
     def _stop_all(self) -> None:
         running = [job for job in self.all() if job.state().phase != "over"]

@@ -26,6 +26,7 @@ Kind = Literal[
     "object",
     "list",
     "texts",
+    "servers",
 ]
 
 FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
@@ -88,12 +89,15 @@ FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "parallel_tool_dispatch": "yes_no",
         "parallel_tool_dispatch_max_workers": "count",
         "tool_loading": "text",
+        "mcp_servers": "servers",
     }
 )
 """The fields of an agent spec and what each holds. Other fields are a spec's own business, unless they look like a
 misspelt one of these."""
 
-MAY_HOLD_SECRETS: Final = frozenset({"auth", "key_env", "extra_headers", "command_env", "command", "request_params"})
+MAY_HOLD_SECRETS: Final = frozenset(
+    {"auth", "key_env", "extra_headers", "command_env", "command", "request_params", "mcp_servers"}
+)
 """Fields whose values are never shown: a key has no business in them, and stands in them by mistake."""
 
 WANTED: Final[Mapping[Kind, str]] = MappingProxyType(
@@ -111,6 +115,7 @@ WANTED: Final[Mapping[Kind, str]] = MappingProxyType(
         "object": "an object",
         "list": "a list of objects",
         "texts": "a list of texts",
+        "servers": "an object of servers by their names, or a list of objects with a name each",
     }
 )
 """What a field of a kind is, in words."""
@@ -192,5 +197,6 @@ _CHECKS: Final[Mapping[Kind, Callable[[object], bool]]] = MappingProxyType(
         "object": lambda value: isinstance(value, Mapping),
         "list": lambda value: isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value),
         "texts": _are_texts,
+        "servers": lambda value: isinstance(value, Mapping) or fits("list", value),
     }
 )

@@ -30,6 +30,7 @@ from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
 from plait.session.capture import Capture
 from plait.session.hub import Hub
+from plait.session.mcp import Attached
 from plait.session.mirror import Mirror
 from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
@@ -160,6 +161,8 @@ class Live:
     """The provider that a router chose in this turn, until it is recorded."""
     wanted: Wanted | None = None
     """How the session's own output type was asked for last."""
+    mcp: Attached | None = None
+    """Its MCP servers."""
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
 
@@ -217,6 +220,7 @@ class Session(dict[str, Any]):
         self._live = live
         # The toolbox alone: whatever knows a handler may know the session, and would keep it from ever being dropped.
         self._close_tools = weakref.finalize(self, live.toolbox.close)
+        self._close_servers: Callable[[], object] | None = None
         self._close_log = weakref.finalize(self, live.standing.close, is_orderly=False)
         live.following.session = weakref.ref(self)
 
@@ -235,6 +239,18 @@ class Session(dict[str, Any]):
     @on_event.setter
     def on_event(self, handler: EventCallback | None) -> None:
         self._live.hub.hear_all(handler)
+
+    @property
+    def wait_interrupt_hook(self) -> Callable[[], bool] | None:
+        """Asked while a call waits for a background job: True ends the wait, and the job runs on.
+
+        None leaves it to the process's default, `plait.set_wait_interrupt_hook`.
+        """
+        return self._live.toolbox.background.board.interrupt
+
+    @wait_interrupt_hook.setter
+    def wait_interrupt_hook(self, hook: Callable[[], bool] | None) -> None:
+        self._live.toolbox.background.board.interrupt = hook
 
     @property
     def _cache_status(self) -> str | None:
@@ -275,10 +291,18 @@ class Session(dict[str, Any]):
         """
         live = self._live
         live.conversation.close()
+        if self._close_servers is not None:
+            self._close_servers()
         self._close_tools()
         if self._close_log.detach() is not None:
             live.standing.snapshot.keep(self, live.log.journal, is_last=True)
             live.standing.close(is_orderly=True)
+
+    def attach(self, servers: Attached | None) -> None:
+        """Take MCP servers over, which end with the session."""
+        if servers is not None:
+            self._live.mcp = servers
+            self._close_servers = weakref.finalize(self, servers.servers.close)
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,220 @@
+"""What a shell would run for a command line, told without running it.
+
+Floor: 2. Owns: finding the commands of a line, nested ones too, and saying where that cannot be told; never: a rule.
+
+Rules about commands are as good as the reading of a line: `git status; rm -rf ~` is two commands, `$(…)` holds more,
+`timeout 5 rm x` runs `rm`. Nothing here is guessed in favour of a line: what is not understood is a doubt.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from plait.hands.shell_words import Part, ShellReader, Word
+
+_DROPPED: Final = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "fi", "done", "time"})
+"""Words of the shell's own before a command, or alone."""
+_UNREAD: Final = frozenset({"for", "case", "select", "function", "coproc", "[[", "esac", "alias", "unalias", "trap"})
+"""What changes the meaning of what follows, or has a grammar of its own."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
+_HANDING_ON: Final = frozenset(
+    "builtin busybox chroot command doas env eval exec fakeroot flock firejail ionice nsenter nsexec parallel pkexec"
+    " proxychains proxychains4 rsh run-parts runuser script setpriv setsid source . ssh strace su sudo systemd-run"
+    " taskset toybox unshare watch xargs".split()
+)
+"""Programs whose arguments are a command, or hold one."""
+_PLAIN_WRAPPERS: Final = frozenset({"timeout", "nice", "nohup", "stdbuf"})
+"""Programs that run their arguments and change nothing about them that a rule is about."""
+_RISKY: Final = MappingProxyType(
+    {
+        "find": ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
+        "fd": ("-x", "-X", "--exec", "--exec-batch"),
+        "fdfind": ("-x", "-X", "--exec", "--exec-batch"),
+        "git": (
+            "-c -C --config-env --exec-path --git-dir --work-tree --upload-pack --receive-pack --ext-diff --textconv"
+            " --open-files-in-pager -O --exec -x bisect difftool filter-branch foreach mergetool"
+        ).split(),
+        "tar": "--checkpoint-action --to-command -I --use-compress-program --rsh-command --info-script -F".split(),
+        "rsync": ("-e", "--rsh", "--rsync-path"),
+        "scp": ("-o", "-S", "-F"),
+        "man": ("-P", "--pager", "-H", "--html"),
+        "sort": ("--compress-program", "-o", "--output"),
+        "rg": ("--pre", "--hostname-bin"),
+        "zip": ("-T", "-TT", "--unzip-command"),
+        "awk": ("-f", "--file", "-i", "--include"),
+        "sed": ("-i", "--in-place", "-f", "--file"),
+        "make": ("-f", "--file", "-C", "--directory", "--eval", "-E"),
+        "docker": ("-v", "--volume", "--mount", "--privileged"),
+    }
+)
+"""Options, and words, by which a program is told to run something else, or to write where it would only read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a line."""
+
+    words: tuple[str, ...]
+    """Its name and its arguments, without quotes."""
+    is_certain: bool = True
+    """False where the shell would put something else in the place of a word: a variable, a pattern of file names."""
+    is_nested: bool = False
+    """It was found inside another command's words."""
+
+    @property
+    def program(self) -> str:
+        """The name without its directory."""
+        return os.path.basename(self.words[0])
+
+    @property
+    def text(self) -> str:
+        """The words as one line that no other words come to."""
+        return " ".join(map(shlex.quote, self.words))
+
+    @property
+    def hands_on(self) -> bool:
+        """True when the command runs another one that its arguments name, or may be told so."""
+        if self.program in _HANDING_ON or (self.program in _SHELLS and len(self.words) > 1):
+            return True
+        return any(_is_option(word, option) for option in _RISKY.get(self.program, ()) for word in self.words[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Everything that a line runs, as far as it can be told."""
+
+    commands: tuple[Command, ...]
+    """Those that stand in the line itself, in order."""
+    nested: tuple[Command, ...] = ()
+    """Those that are run for the words of others, or that may be: more rather than fewer."""
+    doubts: tuple[str, ...] = ()
+    """Why the line does more than its commands say; empty when it was understood whole."""
+
+    @property
+    def all(self) -> tuple[Command, ...]:
+        """Every command that was found."""
+        return (*self.commands, *self.nested)
+
+
+@dataclass
+class _Found:
+    commands: list[Command] = field(default_factory=list)
+    nested: list[Command] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+_DEPTH_MAX: Final = 16
+"""Lines within lines that are still read."""
+_LINE_MAX: Final = 200_000
+"""Characters of a line that is read at all."""
+_TAILS_MAX: Final = 64
+"""Words of a command at which another one may begin."""
+
+
+def read_command_line(line: str) -> CommandLine:
+    """Return the commands of a line for bash. Never raises; what is not understood is among the doubts."""
+    found = _Found()
+    if len(line) > _LINE_MAX:
+        return CommandLine((), (), (f"the line has {len(line):,} characters",))
+    _read(line, found, 0)
+    return CommandLine(tuple(found.commands), tuple(found.nested), tuple(dict.fromkeys(found.doubts)))
+
+
+def _read(line: str, found: _Found, depth: int) -> None:
+    if depth > _DEPTH_MAX:
+        found.doubts.append("commands stand too deep inside each other")
+        return
+    reader = ShellReader(line)
+    for part in reader.parts():
+        _take(part, found, depth)
+    found.doubts += reader.doubts
+    for inner in reader.nested:
+        _read(inner, found, depth + 1)
+
+
+def _take(part: Part, found: _Found, depth: int) -> None:
+    """Keep one simple command, and what it hands on."""
+    words = list(part.words)
+    while words and words[0].is_bare and words[0].text in _DROPPED:
+        words.pop(0)
+    if words and words[0].is_bare and words[0].text in _UNREAD:
+        found.doubts.append(f"{words[0].text!r} is more than a command")
+    while words and words[0].is_assignment:
+        found.doubts.append("it sets variables")
+        words.pop(0)
+    if not words:
+        return
+    if words[0].is_open or not words[0].text:
+        found.doubts.append("the name of a command is not plain text")
+    if part.defines_function:
+        found.doubts.append("it defines a function")
+    command = Command(tuple(word.text for word in words), not any(word.is_open for word in words), depth > 0)
+    if len(words) > _TAILS_MAX and command.hands_on:
+        found.doubts.append("a command hands on too many words")
+    (found.nested if depth else found.commands).append(command)
+    for inner in _handed_on(command, words):
+        if isinstance(inner, str):
+            _read(inner, found, depth + 1)
+        else:
+            found.nested.append(inner)
+
+
+def _handed_on(command: Command, words: list[Word]) -> Iterator[str | Command]:
+    """Yield what a command may run: lines for a shell to read, and commands; more rather than fewer."""
+    program, rest = command.program, command.words[1:]
+    if program in _SHELLS or program in _HANDING_ON or program == "find":
+        yield from (text for text in rest if " " in text)
+    if program == "eval":
+        yield " ".join(rest)
+    if not (command.hands_on or program in _PLAIN_WRAPPERS):
+        return
+    for start in range(1, min(len(words), _TAILS_MAX)):
+        if words[start].text and not words[start].text.startswith("-"):
+            tail = words[start:]
+            yield Command(tuple(word.text for word in tail), not any(word.is_open for word in tail), True)
+
+
+def unwrapped(command: Command) -> Command:
+    """Return the command that `timeout`, `nice`, `nohup` or `stdbuf` runs; any other one as it is."""
+    words = command.words
+    while os.path.basename(words[0]) in _PLAIN_WRAPPERS and words[0] == os.path.basename(words[0]):
+        start = _after_options(words)
+        if start is None:
+            return command
+        words = words[start:]
+    return Command(words, command.is_certain, command.is_nested)
+
+
+def _after_options(words: tuple[str, ...]) -> int | None:
+    """Return where a plain wrapper's command begins; None where that is not sure."""
+    program, at = words[0], 1
+    if program == "nice" and words[1:2] == ("-n",):
+        at = 3
+    elif program == "stdbuf":
+        while at < len(words) and words[at].startswith("-") and len(words[at]) > 2 and words[at][1] in "ioe":
+            at += 1
+    elif program == "timeout":
+        at = 2
+        if len(words) < 2 or not words[1][:1].isdigit():
+            return None
+    return at if at < len(words) and not words[at].startswith("-") else None
+
+
+def _is_option(word: str, option: str) -> bool:
+    """Say whether a word is an option of this name, alone, with a value, or among other letters."""
+    if not option.startswith("-"):
+        return word == option
+    if option.startswith("--"):
+        # Long options may be shortened as far as they stay clear; three letters are never clear enough to be safe.
+        name = word.partition("=")[0]
+        return name == option or (len(name) > 4 and name.startswith("--") and option.startswith(name))
+    if word == option or word.startswith(f"{option}="):
+        return True
+    if len(option) > 2:
+        return False
+    return len(word) > 2 and word.startswith("-") and not word.startswith("--") and option[1] in word[1:]

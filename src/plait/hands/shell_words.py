@@ -1,0 +1,323 @@
+"""Reads a line as bash would, as far as words, quotes, redirections and separators go.
+
+Floor: 2. Owns: the grammar of words; never: what a command means (`command_line`).
+
+It expands nothing. A word in which the shell would put something else is marked open, text that a shell would run on
+its own (`$(…)`, backquotes, `<(…)`) is given to be read again, and whatever is not in this grammar is a doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+_BLANK: Final = " \t"
+_SEPARATORS: Final = ("&&", "||", ";;", "|&", ";", "&", "|", "\n", "(", ")")
+_REDIRECTION: Final = re.compile(r"(?:\d+|\{\w+\})?(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_SIMPLE_NAME: Final = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-]|\{[A-Za-z_]\w*\})")
+_HARMLESS_TARGETS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_GLOB: Final = frozenset("*?[")
+_BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+
+
+@dataclass(slots=True)
+class Word:
+    """One word, quotes taken off."""
+
+    text: str = ""
+    is_open: bool = False
+    """The shell would put something else in its place."""
+    is_quoted: bool = False
+    is_assignment: bool = False
+
+    @property
+    def is_bare(self) -> bool:
+        """True for a word in which nothing was quoted: only such are words of the shell's own."""
+        return not self.is_quoted
+
+
+@dataclass(slots=True)
+class Part:
+    """The words between two separators."""
+
+    words: list[Word] = field(default_factory=list)
+    defines_function: bool = False
+
+
+class ShellReader:
+    """Reads one line; its parts first, then what is left to be read or doubted."""
+
+    def __init__(self, line: str) -> None:
+        self.nested: list[str] = []
+        """Text that the shell would run as lines of their own."""
+        self.doubts: list[str] = []
+        self._line = line
+        self._at = 0
+        self._here_documents: list[tuple[str, bool, bool]] = []
+        """Delimiter, whether its body is expanded, whether tabs before it are dropped."""
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the words between separators, in order."""
+        part = Part()
+        while self._at < len(self._line):
+            if self._skips_blank():
+                continue
+            separator = self._separator()
+            if separator is not None:
+                if separator == "(" and part.words:
+                    part.defines_function = True
+                yield part
+                part = Part()
+                continue
+            redirection = _REDIRECTION.match(self._line, self._at)
+            if redirection is not None and not self._is_substitution(redirection.end()):
+                self._at = redirection.end()
+                self._redirect(redirection.group().lstrip("0123456789"))
+                continue
+            word = self._word()
+            # `{name}>file` aside, an assignment is one only before the command.
+            word.is_assignment = word.is_assignment and all(each.is_assignment for each in part.words)
+            part.words.append(word)
+        yield part
+        if self._here_documents:
+            self._doubt("a here-document has no end")
+
+    def _doubt(self, why: str) -> None:
+        self.doubts.append(why)
+
+    def _skips_blank(self) -> bool:
+        """Go past blanks, a line that goes on, or a comment."""
+        line, at = self._line, self._at
+        if line[at] in _BLANK:
+            self._at += 1
+            return True
+        if line.startswith("\\\n", at):
+            self._at += 2
+            return True
+        if line[at] == "#":
+            end = line.find("\n", at)
+            self._at = len(line) if end < 0 else end
+            return True
+        return False
+
+    def _separator(self) -> str | None:
+        line = self._line
+        if line.startswith(("&>", "<(", ">("), self._at):
+            return None
+        found = next((each for each in _SEPARATORS if line.startswith(each, self._at)), None)
+        if found is None:
+            return None
+        self._at += len(found)
+        if found == "\n":
+            self._read_here_documents()
+        return found
+
+    def _is_substitution(self, end: int) -> bool:
+        """Say whether `<` or `>` begins `<(…)`."""
+        return self._line[end - 1 : end + 1] in ("<(", ">(") and end - self._at == 1
+
+    def _redirect(self, operator: str) -> None:
+        while self._at < len(self._line) and self._line[self._at] in _BLANK:
+            self._at += 1
+        if self._at >= len(self._line) or self._line[self._at] in "\n;|&()":
+            self._doubt("a redirection leads nowhere")
+            return
+        began = self._at
+        target = self._word()
+        if operator.startswith("<<") and operator != "<<<":
+            self._here_documents.append((target.text, not target.is_quoted, operator == "<<-"))
+            self._doubt("a here-document is its input")
+        elif operator in (">&", "<&") and (target.text.isdigit() or target.text == "-"):
+            return
+        elif target.text not in _HARMLESS_TARGETS or target.is_open:
+            kind = "reads from" if operator.startswith("<") and operator != "<>" else "writes to"
+            self._doubt(f"it {kind} {self._line[began : self._at]!r}")
+
+    def _read_here_documents(self) -> None:
+        for delimiter, is_expanded, drops_tabs in self._here_documents:
+            body: list[str] = []
+            while self._at < len(self._line):
+                end = self._line.find("\n", self._at)
+                end = len(self._line) if end < 0 else end
+                text = self._line[self._at : end]
+                self._at = min(end + 1, len(self._line))
+                if (text.lstrip("\t") if drops_tabs else text) == delimiter:
+                    break
+                body.append(text)
+            else:
+                self._doubt("a here-document has no end")
+            if is_expanded:
+                self._scan("\n".join(body))
+        self._here_documents.clear()
+
+    def _scan(self, text: str) -> None:
+        """Find what the shell would run inside text that it expands and does not split."""
+        inner = ShellReader(text)
+        word = Word()
+        while inner._at < len(text):
+            if text[inner._at] == "\\":
+                inner._at += 2
+            elif text[inner._at] in "$`":
+                inner._expand(word)
+            else:
+                inner._at += 1
+        self.nested += inner.nested
+        self.doubts += inner.doubts
+
+    def _word(self) -> Word:
+        """Read one word; at least one character of the line is taken."""
+        word, pieces, bare = Word(), [], []
+        line = self._line
+        began = self._at
+        while self._at < len(line):
+            char = line[self._at]
+            if char in _BLANK or char == "\n" or char in ";|&()<>":
+                if line.startswith(("<(", ">("), self._at):
+                    self._substitute_process(word)
+                    continue
+                break
+            if char == "\\":
+                word.is_quoted = True
+                pieces.append(self._escaped())
+            elif char == "'":
+                word.is_quoted = True
+                pieces.append(self._single())
+            elif char == '"':
+                word.is_quoted = True
+                pieces.append(self._double(word))
+            elif char in "$`":
+                pieces.append(self._expand(word))
+            else:
+                self._at += 1
+                pieces.append(char)
+                bare.append(char)
+                if char in _GLOB:
+                    word.is_open = True
+                continue
+            bare.append("\0")
+        if self._at == began:
+            self._at += 1
+            self._doubt(f"{line[began]!r} was not expected")
+        word.text, plain = "".join(pieces), "".join(bare)
+        word.is_assignment = _ASSIGNMENT.match(plain) is not None
+        if _BRACES.search(plain) or plain.startswith("~"):
+            word.is_open = True
+        return word
+
+    def _escaped(self) -> str:
+        following = self._line[self._at + 1 : self._at + 2]
+        self._at += 2
+        if not following:
+            self._doubt("the line ends with a backslash")
+        return "" if following == "\n" else following
+
+    def _single(self) -> str:
+        end = self._line.find("'", self._at + 1)
+        if end < 0:
+            self._doubt("a quote is not closed")
+            end = len(self._line)
+        text = self._line[self._at + 1 : end]
+        self._at = end + 1
+        return text
+
+    def _double(self, word: Word) -> str:
+        """Read text in double quotes, in which the shell still expands."""
+        line, pieces = self._line, []
+        self._at += 1
+        while self._at < len(line) and line[self._at] != '"':
+            char = line[self._at]
+            if char == "\\" and line[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\", "\n"):
+                pieces.append(self._escaped())
+            elif char in "$`":
+                pieces.append(self._expand(word, is_in_quotes=True))
+            else:
+                pieces.append(char)
+                self._at += 1
+        if self._at >= len(line):
+            self._doubt("a quote is not closed")
+        self._at += 1
+        return "".join(pieces)
+
+    def _expand(self, word: Word, *, is_in_quotes: bool = False) -> str:
+        """Read what begins with `$` or a backquote; return it as it stands."""
+        line, began = self._line, self._at
+        if line[began] == "`":
+            self._backquoted(word)
+        elif line.startswith("$((", began):
+            self._doubt("it reckons with $((…))")
+            self._substituted(word, began + 2)
+        elif line.startswith("$(", began):
+            self._doubt("it runs $(…) for its words")
+            self._substituted(word, began + 2)
+        elif line.startswith(("$'", '$"'), began) and not is_in_quotes:
+            self._doubt("a word is written with escapes")
+            word.is_quoted = word.is_open = True
+            self._at += 1
+            self._ansi() if line[began + 1] == "'" else self._double(word)
+        elif (name := _SIMPLE_NAME.match(line, began)) is not None:
+            word.is_open = True
+            self._at = name.end()
+        elif line.startswith("${", began):
+            self._doubt("it works out a variable with ${…}")
+            word.is_open = True
+            self._closed_by("}", began + 2)
+            self._scan(line[began + 2 : self._at])
+        else:
+            self._at += 1
+        return line[began : self._at]
+
+    def _ansi(self) -> None:
+        """Go past `'…'` in which a backslash escapes."""
+        self._at += 1
+        while self._at < len(self._line) and self._line[self._at] != "'":
+            self._at += 2 if self._line[self._at] == "\\" else 1
+        self._at += 1
+
+    def _backquoted(self, word: Word) -> None:
+        self._doubt("it runs `…` for its words")
+        word.is_open = True
+        line, pieces = self._line, []
+        self._at += 1
+        while self._at < len(line) and line[self._at] != "`":
+            if line[self._at] == "\\" and line[self._at + 1 : self._at + 2] in ("$", "`", "\\"):
+                self._at += 1
+            pieces.append(line[self._at : self._at + 1])
+            self._at += 1
+        if self._at >= len(line):
+            self._doubt("a backquote is not closed")
+        self._at += 1
+        self.nested.append("".join(pieces))
+
+    def _substitute_process(self, word: Word) -> None:
+        self._doubt("it runs <(…) for its words")
+        self._substituted(word, self._at + 2)
+
+    def _substituted(self, word: Word, start: int) -> None:
+        word.is_open = True
+        self._closed_by(")", start)
+        self.nested.append(self._line[start : max(start, self._at - 1)])
+
+    def _closed_by(self, closing: str, start: int) -> None:
+        """Go past the bracket that closes the one before `start`, minding quotes and brackets inside."""
+        line, opening, depth, self._at = self._line, {")": "(", "}": "{"}[closing], 1, start
+        skipped = Word()
+        while self._at < len(line):
+            char = line[self._at]
+            if char == "\\":
+                self._at += 2
+            elif char == "'":
+                self._single()
+            elif char == '"':
+                kept = len(self.nested), len(self.doubts)
+                self._double(skipped)
+                # What stands inside is read once, with the text that it is part of.
+                del self.nested[kept[0] :], self.doubts[kept[1] :]
+            else:
+                depth += (char == opening) - (char == closing)
+                self._at += 1
+                if not depth:
+                    return
+        self._doubt("a bracket is not closed")

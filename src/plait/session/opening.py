@@ -99,7 +99,7 @@ def init_session(
             toolbox.keep_versions(kept.place.before)
             toolbox.sweep(() if kept.state is None else open_starts(kept.state))
         adopt_jobs(toolbox.background.board, kept.facts)
-        mcp = attached(target.schema, given, spill=toolbox.spill, is_kept=kept.place is not None)
+        mcp = attached(target.schema, given, spill=toolbox._spill, is_kept=kept.place is not None)
         if mcp is not None:
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)

@@ -29,6 +29,10 @@ class Approver(Protocol):
 
     Called by the host between effects, one call at a time; may block, may be a coroutine in an async host. An
     exception of its own closes the turn with an error. True and False are short for `Allow` and `Deny`.
+
+    It may have two methods more. `would_ask(call, tool)` says whether somebody would be asked, so that hooks answer or
+    tell of a question only where there is one; `approve_asked(call, tool, why)` is asked in place of `approve` where a
+    hook wants a person to be asked, whatever the tool is.
     """
 
     def approve(self, call: ToolCall, tool: Tool) -> Any:
@@ -69,6 +73,14 @@ class AutoApprover:
         """Judge by the policy alone."""
         said = decide(self._policy, tool, call, self._allowlist)
         return self._ask_default if said == "ask" else said == "allow"
+
+    def would_ask(self, call: ToolCall, tool: Tool) -> bool:
+        """Say that nobody is asked."""
+        return False
+
+    def approve_asked(self, call: ToolCall, tool: Tool, why: str) -> bool:
+        """Deny what a person has to be asked about: there is none."""
+        return False
 
     def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:
         """Judge every call by the policy; one no is a no."""

@@ -9,9 +9,11 @@ thread brings after a cancellation is kept: its real result is better than "canc
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections import deque
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
@@ -20,7 +22,8 @@ from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
 from plait.engine.calls import failure_of, given_up, not_run, result_of, timed_out
-from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Outcome, Plan, Think
+from plait.engine.gates import Question, Step, judged, looked_over, question_to
+from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
 from plait.kernel.tools import Tool
@@ -52,11 +55,16 @@ class AsyncHost(BaseHost):
         if plan is NOTHING and self._policy.on_boundary is not None:
             said = self._policy.on_boundary(at)
             plan = (await said if inspect.isawaitable(said) else said) or NOTHING
-        return self._whole_plan(at, plan)
+        plan, gates = self._whole_plan(at, plan), self._policy.gates
+        if gates is None or at.phase != "final" or plan is not NOTHING:
+            return plan
+        return await self._through(gates.at_end)
 
     async def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""
         emit = self._begin_thinking(ask)
+        if (gates := self._policy.gates) is not None:
+            await self._through(lambda cancel: gates.before_think(ask, cancel))
         reply = await self._channel.think(ask, emit, self.cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
@@ -77,18 +85,54 @@ class AsyncHost(BaseHost):
         return await self._threads.arun(lambda: self._with_intent(allow)) if self._leaves_traces(allow) else allow
 
     async def _verdict(self, call: ToolCall) -> Verdict:
-        """Judge one call; an approver that blocks is asked in a thread."""
         call, tool, said = self._judge(call)
+        gates = self._policy.gates
+        if gates is not None and not isinstance(said, Deny):
+            return await self._play(judged(self._ground(gates), call, tool, is_asked=said is None))
+        return await self._asked(call, tool) if said is None else said
+
+    async def _asked(self, call: ToolCall, tool: Tool, insists: str | None = None) -> Verdict:
+        """Ask the approver about one call, or about its plan; one that blocks is asked in a thread."""
         approver = self._policy.approver
-        if said is not None or approver is None:
-            assert said is not None
-            return said
+        assert approver is not None
         if self._policy.plan_mode:
             return self._plan_verdict(call) or self._keep_plan(call, await self._approves_plan(approver))
+        approve = question_to(approver, insists)
         if is_async(approver):
-            return as_verdict(await approver.approve(call, tool), call)
-        answer = await self._threads.arun(lambda: approver.approve(call, tool))
+            return as_verdict(await approve(call, tool), call)
+        answer = await self._threads.arun(lambda: approve(call, tool))
         return as_verdict(await answer if inspect.isawaitable(answer) else answer, call)
+
+    async def _play(self, steps: Generator[Step, Any, Verdict]) -> Verdict:
+        """See a judgement through, in this task."""
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                verdict: Verdict = done.value
+                return verdict
+            if isinstance(step, Question):
+                answer = await self._asked(step.call, step.tool, step.insists)
+            else:
+                answer = await self._through(step.work)
+
+    async def _through(self, work: Callable[[Cancel], T]) -> T:
+        """Have a gate do something in a thread, and tell what it has to say; a cancellation is raised after that."""
+        before = _cancellations()
+        done = await self._in_gate(work)
+        if _cancellations() > before:
+            raise asyncio.CancelledError
+        return done
+
+    async def _in_gate(self, work: Callable[[Cancel], T]) -> T:
+        cancel = self.cancel.child()
+        try:
+            return await self._from_thread(self._threads.arun(lambda: work(cancel)), cancel, None)
+        finally:
+            cancel.detach()
+            if (gates := self._policy.gates) is not None:
+                gates.tell()
 
     async def _approves_plan(self, approver: Approver) -> bool:
         plan = self._plan()
@@ -150,7 +194,10 @@ class AsyncHost(BaseHost):
         tool, cancel = self._tool(call), self.cancel.child()
         run = self._invoke_async if tool.is_async else self._invoke_in_thread
         try:
-            return Outcome.of(await run(call, tool, cancel))
+            result = await run(call, tool, cancel)
+            if (gates := self._policy.gates) is not None:
+                result = await self._in_gate(functools.partial(looked_over, gates, call, tool, result))
+            return Outcome.of(result)
         finally:
             cancel.detach()
 

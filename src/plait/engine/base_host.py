@@ -20,6 +20,7 @@ from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.calls import Finishing, keywords
+from plait.engine.gates import Gates, Ground
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
 from plait.engine.threads import Threads
@@ -57,6 +58,8 @@ class Policy:
     on_boundary: BoundaryHook | None = None
     before_call: Callable[[ToolCall, Tool], Allow | Deny | None] | None = None
     """Judges a call before the approver does; None leaves it to the approver."""
+    gates: Gates | None = None
+    """Have a word before and after calls, and at the end: hooks."""
     wanted: Wanted | None = None
     """What the turn's answer has to be, where it is more than text."""
     is_watched: bool = False
@@ -104,6 +107,10 @@ class BaseHost:
         return self._policy.is_watched or not all(self._tools.is_repeatable(call) for call in calls)
 
     def asks(self, call: ToolCall) -> bool:
+        """Whoever looks at a call may find it again after a crash: the approver, and every gate."""
+        return self._policy.gates is not None or self._asks(call)
+
+    def _asks(self, call: ToolCall) -> bool:
         """The approver is asked about a gated call, and about every call of a plan but one that only answers."""
         policy = self._policy
         if policy.approver is None:
@@ -156,6 +163,8 @@ class BaseHost:
         if self._planned is not None and not self._planned[1]:
             return Plan(stop=Stop("plan_denied", PLAN_DENIED))
         stop = self._spent() if at.phase == "step" else None
+        if stop is None and self._policy.gates is not None:
+            stop = self._policy.gates.stop()
         return NOTHING if stop is None else Plan(stop=stop)
 
     def _late_plan(self, at: Boundary) -> Plan:
@@ -190,7 +199,7 @@ class BaseHost:
         if said is not None:
             call = said.call
         # A plan is judged whole, so that none of it has run when it is denied.
-        return call, tool, None if self.asks(call) else said or Allow(call)
+        return call, tool, None if self._asks(call) else said or Allow(call)
 
     def _plan_verdict(self, call: ToolCall) -> Allow | Deny | None:
         """Answer for one call of a plan that was judged; None while it was not."""
@@ -243,6 +252,10 @@ class BaseHost:
             return Allow(call, recovery.intend(tool.keywords(call.arguments), context))
         except Exception:  # boundary: whatever is wrong with the call, running it says so in its own words
             return allow
+
+    def _ground(self, gates: Gates) -> Ground:
+        policy = self._policy
+        return Ground(gates, policy.approver, self._tools, self._state.history, policy.plan_mode)
 
     def _tool(self, call: ToolCall) -> Tool:
         tool = self._tools.get(call.name)

@@ -27,8 +27,10 @@ from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
 from plait.engine.calls import failure_of, given_up, not_run, result_of, stopped, timed_out
+from plait.engine.gates import Question, judged, question_to
+from plait.engine.sync_gates import SyncGates
 from plait.engine.threads import Threads
-from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Interrupted, Outcome, Plan, Think
+from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
 from plait.tools.portal import Portal
@@ -60,6 +62,7 @@ class SyncHost(BaseHost):
         self._threaded: dict[str, _Running] = {}
         self._finished: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
         self._handed: list[Outcome] = []
+        self._gates = None if stage.policy.gates is None else SyncGates(stage.policy.gates, stage.cancel)
 
     @property
     def running(self) -> int:
@@ -71,11 +74,15 @@ class SyncHost(BaseHost):
         plan = self._early_plan(at)
         if plan is NOTHING and self._policy.on_boundary is not None:
             plan = self._policy.on_boundary(at) or NOTHING
-        return self._whole_plan(at, plan)
+        plan, gates = self._whole_plan(at, plan), self._gates
+        is_end = gates is not None and at.phase == "final" and plan is NOTHING
+        return gates.through(gates.gates.at_end) if gates is not None and is_end else plan
 
     def think(self, ask: Think) -> Reply:
         """Make one attempt of one request."""
         emit = self._begin_thinking(ask)
+        if (gates := self._gates) is not None:
+            gates.through(lambda cancel: gates.gates.before_think(ask, cancel))
         reply = self._channel.think(ask, emit, self.cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
@@ -94,13 +101,18 @@ class SyncHost(BaseHost):
 
     def _verdict(self, call: ToolCall) -> Verdict:
         call, tool, said = self._judge(call)
-        approver = self._policy.approver
-        if said is not None or approver is None:
-            assert said is not None
-            return said
+        if (gates := self._gates) is not None and not isinstance(said, Deny):
+            steps = judged(self._ground(gates.gates), call, tool, is_asked=said is None)
+            return gates.play(steps, self._asked)
+        return self._asked(Question(call, tool)) if said is None else said
+
+    def _asked(self, question: Question) -> Verdict:
+        """Ask the approver about one call, or about the plan that it belongs to."""
+        approver, call = self._policy.approver, question.call
+        assert approver is not None
         if self._policy.plan_mode:
             return self._plan_verdict(call) or self._keep_plan(call, self._approves_plan(approver))
-        answer = approver.approve(call, tool)
+        answer = question_to(approver, question.insists)(call, question.tool)
         return as_verdict(self._await(answer, None) if inspect.isawaitable(answer) else answer, call)
 
     def _approves_plan(self, approver: Approver) -> bool:
@@ -129,7 +141,7 @@ class SyncHost(BaseHost):
             # Taken out first: what is left there when the turn is interrupted has not begun.
             call, resolve = self._inline.popleft()
             again, cancel = not resolve or self._tools.is_repeatable(call), self.cancel.child()
-            outcome = Outcome.of(self._invoke(call, cancel)) if again else self._resolve(call, cancel)
+            outcome = Outcome.of(self._run(call, cancel)) if again else self._resolve(call, cancel)
             self._handed.append(outcome)
             return (outcome,)
         if not self.running:
@@ -166,6 +178,8 @@ class SyncHost(BaseHost):
             self._give_up()
         finally:
             undo()
+        if self._gates is not None:
+            self._gates.gates.tell()
         if not self._handed:
             self._raise_if_told()
         self._fill()
@@ -173,17 +187,21 @@ class SyncHost(BaseHost):
 
     def _patience_s(self, timeout_s: float | None) -> float | None:
         """How long to wait for a result: until the loop's deadline, or until a tool is long past its own."""
-        ends = [running.ends_s for running in self._threaded.values() if running.ends_s is not None]
+        ends = [running.ends_s for running in self._threaded.values() if running.ends_s and self._is_due(running)]
         if not ends:
             return timeout_s
         left_s = max(0.0, min(ends) - time.monotonic())
         return left_s if timeout_s is None else min(left_s, timeout_s)
 
+    def _is_due(self, running: _Running) -> bool:
+        """False for a call that has run and is looked at."""
+        return self._gates is None or running.call.id not in self._gates.looking_at
+
     def _give_up(self) -> None:
         """Answer for calls that were told to stop at their deadline and went on: their threads cannot be ended."""
         now_s = time.monotonic()
         for call_id, running in list(self._threaded.items()):
-            if running.ends_s is not None and running.ends_s <= now_s:
+            if running.ends_s is not None and running.ends_s <= now_s and self._is_due(running):
                 tool = self._tool(running.call)
                 self._take(Outcome(call_id, "unknown", given_up(running.call, tool.timeout_s or 0)))
 
@@ -208,10 +226,25 @@ class SyncHost(BaseHost):
             self._finished.put(not_run(running.call))
             return
         try:
-            result = self._invoke(running.call, running.cancel)
+            result = self._run_beside(running.call, running.cancel)
         except BaseException as error:  # boundary: somebody waits for this thread's answer, whatever it is
             result = failure_of(running.call, error, self._policy.finishing)
         self._finished.put(Outcome.of(result))
+
+    def _run(self, call: ToolCall, cancel: Cancel) -> ToolResult:
+        """Run a call here, and let the gates look at what it came to."""
+        result = self._invoke(call, cancel)
+        try:
+            return result if self._gates is None else self._gates.after(call, self._tool(call), result)
+        except BaseException:
+            # The call has run, whatever stopped those who look at it: its result is the better one to have.
+            self._handed.append(Outcome.of(result))
+            raise
+
+    def _run_beside(self, call: ToolCall, cancel: Cancel) -> ToolResult:
+        """Do the same in a thread."""
+        result = self._invoke(call, cancel)
+        return result if self._gates is None else self._gates.after_beside(call, self._tool(call), result, cancel)
 
     def _invoke(self, call: ToolCall, cancel: Cancel) -> ToolResult:
         tool = self._tool(call)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         SessionBusy,
         ToolFault,
         TrustRequired,
+        UnknownToolLoading,
         UnsupportedFeature,
     )
     from plait.core.messages import Image, Image as ImageContent, Message, Reasoning, Text, ToolCall, ToolResult
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
     from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
     from plait.events.named import EventCallback, NamedEvent
+    from plait.kernel.deferral import ActivationLimits
     from plait.kernel.effects import Allow, Ask, Deny
     from plait.kernel.ports import Options
     from plait.kernel.rules import Retry, Rules
@@ -126,6 +128,9 @@ if TYPE_CHECKING:
     )
     from plait.tools.background import completion_notice
     from plait.tools.background_specs import enable_nohup, nohup_tool_specs
+    from plait.tools.coding import CodingLimits, CodingRequest, Command, coding_tools
+    from plait.tools.deferred.catalog import CatalogRun, DeferredCatalog, NextStep, StepTools, Surface
+    from plait.tools.deferred.search import SearchEvidence, SearchLimits
     from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
     from plait.tools.docstrings import (
         extract_tool_specs_from_module,
@@ -136,6 +141,7 @@ if TYPE_CHECKING:
     from plait.tools.spec import build_tool_spec
 
 _HOMES: "Mapping[str, str]" = {
+    "ActivationLimits": "plait.kernel.deferral",
     "Agent": "plait.engine.agent",
     "AgentProbeError": "plait.core.errors:PlaitError",
     "AgentSpec": "plait.engine.spec",
@@ -151,8 +157,12 @@ _HOMES: "Mapping[str, str]" = {
     "CacheProofError": "plait.core.errors",
     "Cancel": "plait.core.cancel",
     "CancelToken": "plait.session.cancelling",
+    "CatalogRun": "plait.tools.deferred.catalog",
     "ChatModel": "plait.models.chat_model",
     "CliApprover": "plait.engine.kernel_face",
+    "CodingLimits": "plait.tools.coding",
+    "CodingRequest": "plait.tools.coding",
+    "Command": "plait.tools.coding",
     "Compacted": "plait.session.resetting",
     "Config": "plait.engine.kernel_config",
     "ConfigError": "plait.core.errors",
@@ -162,6 +172,7 @@ _HOMES: "Mapping[str, str]" = {
     "DEFAULT_COMPACTION_KEEP_LAST_TURNS": "plait.session.resetting",
     "DEFAULT_ENDPOINT": "plait.models.endpoint",
     "DEFAULT_MAX_TOKENS": "plait.session.options",
+    "DeferredCatalog": "plait.tools.deferred.catalog",
     "Deny": "plait.kernel.effects",
     "Descriptor": "plait.models.registry",
     "DurableSink": "plait.session.session_log",
@@ -198,6 +209,7 @@ _HOMES: "Mapping[str, str]" = {
     "NamedEvent": "plait.events.named",
     "Needs": "plait.models.registry",
     "Network": "plait.models.transport",
+    "NextStep": "plait.tools.deferred.catalog",
     "NullTelemetry": "plait.engine.telemetry",
     "OpenAI": "plait.models.openai_client",
     "Options": "plait.kernel.ports",
@@ -223,13 +235,17 @@ _HOMES: "Mapping[str, str]" = {
     "RunResult": "plait.engine.result",
     "SENDER_KINDS": "plait.session.sender",
     "SUPERSEDED_TOOLS": "plait.tools.definitions",
+    "SearchEvidence": "plait.tools.deferred.search",
+    "SearchLimits": "plait.tools.deferred.search",
     "Session": "plait.session.session",
     "SessionBusy": "plait.core.errors",
     "SessionJournal": "plait.session.session_journal",
     "SessionResult": "plait.session.result",
     "StepReducer": "plait.session.reducing",
     "StepReduction": "plait.session.reducing",
+    "StepTools": "plait.tools.deferred.catalog",
     "SubprocessOpenAI": "plait.models.subprocess_client",
+    "Surface": "plait.tools.deferred.catalog",
     "TOOL_LIBRARY": "plait.session.defaults",
     "Text": "plait.core.messages",
     "Timeouts": "plait.models.transport",
@@ -242,6 +258,7 @@ _HOMES: "Mapping[str, str]" = {
     "ToolSpec": "plait.engine.kernel_face",
     "ToolTable": "plait.kernel.tools",
     "TrustRequired": "plait.core.errors",
+    "UnknownToolLoading": "plait.core.errors",
     "UnsupportedFeature": "plait.core.errors",
     "Usage": "plait.core.usage",
     "__version__": "plait._version",
@@ -252,6 +269,7 @@ _HOMES: "Mapping[str, str]" = {
     "check_and_display_pricing": "plait.cli.pricing",
     "check_price": "plait.session.pricing",
     "clear_session": "plait.session.resetting",
+    "coding_tools": "plait.tools.coding",
     "compact_session": "plait.session.resetting",
     "completion_notice": "plait.tools.background",
     "console": "plait.cli.console",
@@ -293,6 +311,7 @@ _HOMES: "Mapping[str, str]" = {
 """Public name → the module it lives in (`module:name` where it is called something else there)."""
 
 __all__ = [
+    "ActivationLimits",
     "Agent",
     "AgentProbeError",
     "AgentSpec",
@@ -308,8 +327,12 @@ __all__ = [
     "CacheProofError",
     "Cancel",
     "CancelToken",
+    "CatalogRun",
     "ChatModel",
     "CliApprover",
+    "CodingLimits",
+    "CodingRequest",
+    "Command",
     "Compacted",
     "Config",
     "ConfigError",
@@ -319,6 +342,7 @@ __all__ = [
     "DEFAULT_COMPACTION_KEEP_LAST_TURNS",
     "DEFAULT_ENDPOINT",
     "DEFAULT_MAX_TOKENS",
+    "DeferredCatalog",
     "Deny",
     "Descriptor",
     "DurableSink",
@@ -355,6 +379,7 @@ __all__ = [
     "NamedEvent",
     "Needs",
     "Network",
+    "NextStep",
     "NullTelemetry",
     "OpenAI",
     "Options",
@@ -380,13 +405,17 @@ __all__ = [
     "RunResult",
     "SENDER_KINDS",
     "SUPERSEDED_TOOLS",
+    "SearchEvidence",
+    "SearchLimits",
     "Session",
     "SessionBusy",
     "SessionJournal",
     "SessionResult",
     "StepReducer",
     "StepReduction",
+    "StepTools",
     "SubprocessOpenAI",
+    "Surface",
     "TOOL_LIBRARY",
     "Text",
     "Timeouts",
@@ -399,6 +428,7 @@ __all__ = [
     "ToolSpec",
     "ToolTable",
     "TrustRequired",
+    "UnknownToolLoading",
     "UnsupportedFeature",
     "Usage",
     "__version__",
@@ -409,6 +439,7 @@ __all__ = [
     "check_and_display_pricing",
     "check_price",
     "clear_session",
+    "coding_tools",
     "compact_session",
     "completion_notice",
     "console",

@@ -266,7 +266,10 @@ class ToolTable:
         """What the model sees: the same object each time, so that a request's head stays the same bytes."""
         if self._schemas is None:
             shown = (tool for tool in self._tools.values() if tool.alias_of is None and self._is_allowed(tool))
-            self._schemas = tuple(tool.schema for tool in shown)
+            schemas = (tool.schema for tool in shown)
+            if self.deferral is None:
+                schemas = (replace(schema, deferred=False) if schema.deferred else schema for schema in schemas)
+            self._schemas = tuple(schemas)
         return self._schemas
 
     def check(self, call: ToolCall, history: Sequence[Message] = ()) -> ToolResult | None:

@@ -106,6 +106,6 @@ def _deferral(told: object) -> Deferral | None:
     """Return how tools were loaded; None where all were shown, or it is not known any more."""
     try:
         known: dict[str, Any] = dict(told) if isinstance(told, Mapping) else {}
-        return Deferral(**{**known, "limits": ActivationLimits(**known["limits"])}) if known else None
+        return Deferral(limits=ActivationLimits(**known.pop("limits")), **known)
     except (KeyError, TypeError):
         return None

@@ -8,7 +8,7 @@ Floor: 3. Owns: which tools a surface has and which of them are shown from the b
         search=SearchLimits(max_query_bytes=1_000, max_results=5, max_result_bytes=4_000),
         activation=ActivationLimits(max_selected_tools=5, max_active_tools=12, max_schema_bytes=32_000),
     )
-    agent = Agent(model, catalog.mount(RunContext("run-1")))
+    agent = Agent(model, catalog.mount(CatalogRun("run-1")))
 
 What a run has loaded is a function of the surface and of the run's own tool results: another run, or the same one on
 another surface, begins with nothing loaded.
@@ -37,7 +37,7 @@ class Surface:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
+class CatalogRun:
     """What a run is told by: what the host's callbacks decide from."""
 
     run_id: str
@@ -49,7 +49,7 @@ class RunContext:
 class NextStep:
     """The request that comes next."""
 
-    run: RunContext
+    run: CatalogRun
     messages: Sequence[Message]
     """The conversation so far; results of other runs in it do not count."""
 
@@ -79,8 +79,8 @@ class Mounted:
         return iter(self.tools)
 
 
-SelectSurface = Callable[[RunContext], str]
-Pins = Callable[[RunContext], Iterable[str]]
+SelectSurface = Callable[[CatalogRun], str]
+Pins = Callable[[CatalogRun], Iterable[str]]
 
 
 class DeferredCatalog:
@@ -124,7 +124,7 @@ class DeferredCatalog:
         for name in self._surfaces:
             self._check(name)
 
-    def mount(self, run: RunContext) -> Mounted:
+    def mount(self, run: CatalogRun) -> Mounted:
         """Return the tools of a run.
 
         Raises:
@@ -150,7 +150,7 @@ class DeferredCatalog:
             self._observe(told)
         return found
 
-    def _surface(self, run: RunContext) -> str:
+    def _surface(self, run: CatalogRun) -> str:
         name = self._select(run)
         if name not in self._surfaces:
             known = ", ".join(self._surfaces) or "none"

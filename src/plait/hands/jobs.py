@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from plait.core.errors import Refusal
 from plait.hands.command import Command, Ended, RunOptions
+from plait.hands.process import check_argv
 from plait.hands.process_tree import Process, Tree, signal_process, stop_marked
 from plait.hands.refusals import refusal_from
 from plait.hands.spool import Entry, Record, Spool, boot_id, refuse_start
@@ -189,12 +190,16 @@ class Jobs:
         from plait.hands import job_supervisor, supervised  # their modules exist on POSIX only
 
         assert INPUT.encode() == job_supervisor.INPUT  # importing it is what has it compiled
-        entry = self.spool.entry(name)
+        entry, line = self.spool.entry(name), Command.shell(command)
+        check_argv(line)
         terms = JobTerms(command, options.cwd, options.timeout_s or 0, wait_before_s, made_at, self.boot)
-        order = supervised.order_of(Command.shell(command).argv, options, entry, job_delay_s=wait_before_s)
+        order = supervised.order_of(line.argv, options, entry, job_delay_s=wait_before_s)
         try:
             self.spool.prepare()
             entry.make()
+        except OSError as error:
+            raise refusal_from(error, entry.folder, "run a command with") from error
+        try:
             _make_input(entry)
             _write_terms(entry, terms)
             started = self._launcher().start_apart()

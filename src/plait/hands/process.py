@@ -43,7 +43,7 @@ def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> 
     """
     if os.name != "posix":
         raise Refusal("UNSUPPORTED_PLATFORM", "commands run on Linux and macOS only", hint="use the file tools")
-    _check_argv(command)
+    check_argv(command)
     from plait.hands.running import Running  # its modules exist on POSIX only
 
     stop = cancel.child() if cancel is not None else Cancel()
@@ -62,7 +62,7 @@ def run_supervised(
     Durability: when this process dies, the command goes on to its own time limit, and `attach` has what came of it.
     Cancel: as `run`.
     """
-    _check_argv(command)
+    check_argv(command)
     from plait.hands.supervised import Supervised, order_of  # its modules exist on POSIX only
 
     stop = cancel.child() if cancel is not None else Cancel()
@@ -104,7 +104,7 @@ def _run(running: Runs, stop: Cancel) -> Finished:
     return _run_beside(running, stop)
 
 
-def _check_argv(command: Command) -> None:
+def check_argv(command: Command) -> None:
     """Refuse arguments that no program can be given."""
     try:
         encoded = [os.fsencode(argument) for argument in command.argv]

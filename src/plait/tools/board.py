@@ -67,8 +67,8 @@ class Board:
             if self._jobs is None:
                 if self._folder is None:
                     self._folder = tempfile.mkdtemp(prefix="plait-jobs-")
-                    self._remove = weakref.finalize(self, shutil.rmtree, self._folder, True)
-                self._remove.atexit = False  # whoever closes this at the end still needs the records
+                    self._remove = remove = weakref.finalize(self, shutil.rmtree, self._folder, True)
+                    remove.atexit = False  # whoever closes this at the end still needs the records
                 self._jobs = Jobs(self._folder)
             self.is_taken_over = True
             return self._jobs

@@ -103,9 +103,9 @@ def test_many_may_write_its_input_and_one_of_them_ends_it(place: Place) -> None:
     job = place.start("cat > got; echo end >> got; sleep 60")
     fifo = job.entry.path("stdin")
     shell(f"echo one > {fifo}; printf 'a\\004b' > {fifo}; printf 'two\\n' > {fifo}; head -c 200000 /dev/zero > {fifo}")
-    shell(f"printf 'last\\004' > {fifo}; echo nobody >> {fifo}")
-    text = place.read("got")
-    wait_for(lambda: (place.work / "got").read_text().endswith("end\n"))
+    shell(f"printf 'last\\004' > {fifo}")
+    wait_for(lambda: place.read("got").endswith("end\n"))
+    shell(f"echo nobody > {fifo}")
     text = (place.work / "got").read_text().replace("\0", "")
     assert "one\na\x04btwo\nlastend\n" == text
     job.stop()

@@ -160,6 +160,7 @@ OBSERVATIONS: Final = frozenset(
         "checkpoint",
         "provider_request",
         "provider_response",
+        "request_form",
         "rewound",
         "provider_pinned",
         "recovered",

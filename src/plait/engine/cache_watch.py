@@ -15,6 +15,7 @@ from plait.core.exchange import Reply
 from plait.core.facts import Fact
 from plait.engine.cache_ledger import MISSES, TOLD, CacheLedger, CacheRequest, Departure, Note
 from plait.engine.cache_proof import CacheProof, CacheTerms, Judged, ProofRules, Verdict, judge, rules_of
+from plait.engine.request_form import FormWatch
 from plait.kernel.ports import Model
 from plait.models.trail import Footprint, Place, Trail
 
@@ -38,6 +39,7 @@ class CacheWatch:
         self.rules = ProofRules()
         self._publish = publish
         self._ledger = CacheLedger()
+        self._forms = FormWatch()
         self._before: Footprint | None = None
         self._is_resumed = False
         self._origin = ""
@@ -45,6 +47,8 @@ class CacheWatch:
 
     def remember(self, facts: Iterable[Fact], times_ms: Iterable[int]) -> None:
         """Take the facts of an earlier process in, with their times: the cache may be warm or cold, but is not new."""
+        facts = tuple(facts)
+        self._forms.remember(facts)
         self._ledger.absorb(facts, times_ms)
         ledger = self._ledger
         self.restore(ledger.answers, ledger.answered_ms, ledger.proved_ms)
@@ -82,7 +86,7 @@ class CacheWatch:
             self._before = trail.footprint()
 
     def weigh(self, reply: Reply, channel: object, now_ms: int) -> tuple[Reply, tuple[Fact, ...]]:
-        """Judge the answer to a step; return it, with what ends the turn, and the fact that stands before it."""
+        """Judge the answer to a step; return it, with what ends the turn, and the facts that stand before it."""
         if self._origin and reply.message.origin and reply.message.origin != self._origin:
             # Another endpoint has proved nothing yet.
             self.proof = CacheProof(told_unmeasurable=self.proof.told_unmeasurable)
@@ -93,7 +97,8 @@ class CacheWatch:
             reply = replace(reply, halt=CacheProofError(judged.objection, hint=_HINT))
         note = self._note(_trail_of(channel))
         self._is_resumed = False
-        return reply, () if note is None else (note.observation(),)
+        facts = self._forms.note(channel)
+        return reply, facts if note is None else (*facts, note.observation())
 
     def take(self, event: Event) -> None:
         """Take a fact that is safe; tell what the cache did where the fact is an answer."""

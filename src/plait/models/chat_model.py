@@ -10,17 +10,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.usage import Usage
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
+from plait.models.attempt import Attempt
 from plait.models.backend import Backend, BackendOptions
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
-from plait.models.line import BODY_BYTES_MAX, Attempt, Line, Target
+from plait.models.line import Line, Target
 from plait.models.listing import alist_models, list_models, with_near_names
 from plait.models.own_limit import await_place, wait_for_place
 from plait.models.profiles import EndpointProfile, with_wire
@@ -29,6 +30,9 @@ from plait.wire.profile import CallForm, StructuredOutput, WireName
 
 if TYPE_CHECKING:
     from plait.models.prices import Price
+
+_BODY_BYTES_MAX: Final = 65_536
+"""How much of an error's body is read."""
 
 
 class ChatModel:
@@ -148,7 +152,7 @@ class ChatChannel(_Channel):
         Raises:
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
-        self._under_way = attempt = self.line.begin(ask, emit)
+        self._under_way = attempt = Attempt(self.line, ask, emit)
         limiter = self.line.backend.limiter
         while True:
             if limiter is not None:
@@ -211,7 +215,7 @@ class AsyncChatChannel(_Channel):
             ProviderFailed: there is none. Interrupted: `cancel` was given, from whatever thread.
         """
         await self.line.backend.afind_key()
-        self._under_way = attempt = self.line.begin(ask, emit)
+        self._under_way = attempt = Attempt(self.line, ask, emit)
         limiter = self.line.backend.limiter
         while True:
             if limiter is not None:
@@ -320,7 +324,7 @@ def error_body(stream: Stream) -> bytes:
     with suppress(ProviderFailed):
         for piece in stream:
             body += piece
-            if len(body) >= BODY_BYTES_MAX:
+            if len(body) >= _BODY_BYTES_MAX:
                 break
     return bytes(body)
 
@@ -330,6 +334,6 @@ async def aerror_body(stream: AsyncStream) -> bytes:
     with suppress(ProviderFailed):
         async for piece in stream:
             body += piece
-            if len(body) >= BODY_BYTES_MAX:
+            if len(body) >= _BODY_BYTES_MAX:
                 break
     return bytes(body)

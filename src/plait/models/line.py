@@ -1,27 +1,28 @@
-"""One conversation's requests and answers, without a socket: the same for threads and for event loops.
+"""What the next request of a conversation is: the same for threads and for event loops.
 
-Floor: 2. Owns: the prefix of a conversation and the decoding of its answers; never: how bytes travel.
+Floor: 2. Owns: the prefix of a conversation, the form of its requests, what decodes its answers; never: a request that
+is on its way (`attempt`).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 import orjson
 
-from plait.core.events import Piece
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.usage import Usage
 from plait.kernel.effects import Think
-from plait.kernel.ports import Emit, Setup
-from plait.models.adjusting import Adjusting, refused_generation, tool_named_in
+from plait.kernel.ports import Setup
+from plait.models.adjusting import adjusted
 from plait.models.backend import Backend
+from plait.models.form import Form
 from plait.models.loading import Shown, wire_for
+from plait.models.pinning import pin_of, provider_to_keep
+from plait.models.refusals import tool_named_in
 from plait.models.trail import Head, Trail
-from plait.models.transport import HttpRequest
 from plait.wire.codec import Codec, codec
 from plait.wire.decoder import Decoder
 from plait.wire.names import original_names
@@ -30,9 +31,6 @@ from plait.wire.profile import DecodeOptions, RequestParams, WireProfile
 
 if TYPE_CHECKING:
     from plait.models.prices import Price
-
-BODY_BYTES_MAX: Final = 65_536
-"""How much of an error's body is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,16 @@ class Line:
         self._on_pin = on_pin
         self.sent: Sent | None = None
         """The last step's request; a side query may extend it from any thread."""
-        self.pinned_provider: str | None = None
-        """Where the endpoint routes to several providers: the one that answered first, and answers from then on."""
+        self.form = Form(frozenset(backend.learnt))
+        """What the next request is otherwise than the conversation asks for."""
+        self.answered_form = self.form
+        """The same, of the last step's request that was answered."""
+        self._room_epoch = 0
+        """The history's epoch in which there was no room for a longer answer."""
         self._target = target
         self._setup = setup
-        self._adjusting = Adjusting(backend.learnt)
-        self._wire = self._adjusting.wire(wire_for(_with_options(target.wire, setup), setup))
+        self._own_wire = wire_for(_with_options(target.wire, setup), setup)
+        self._wire = self.form.wire(self._own_wire)
         self._codec: Codec = codec(self._wire.wire)
         self._shown = Shown(setup)
         self._prefix = self._new_prefix()
@@ -76,41 +78,41 @@ class Line:
             tool_names=original_names(tool.name for tool in setup.tools),
         )
         self._noted = 0
-        self._url = backend.endpoint.url(self._codec.path)
+        self.url = backend.endpoint.url(self._codec.path)
+        """Where requests go."""
         self._tail = self._make_tail()
 
-    def begin(self, ask: Think, emit: Emit | None) -> Attempt:
-        """Build the request for one attempt.
-
-        Raises:
-            ProviderFailed: class `auth`; there is no key.
-        """
-        key = self.backend.key()
+    def next(self, ask: Think) -> Sent:
+        """Return the request for one attempt."""
         self.trail.note(self._extend(ask))
         self._note_ids(ask)
-        if self._adjusting.output_max is not None and self._adjusting.epoch != ask.view.epoch:
-            self._adjusting.output_max = None
-            self._tail = self._make_tail()
+        if self.form.output_max is not None and self._room_epoch != ask.view.epoch:
+            self.take_on(replace(self.form, output_max=None))
         sent = self._request(ask)
         if ask.purpose == "step":
             self.sent = sent
             self.trail.depart()
-        request = HttpRequest("POST", self._url, self.backend.headers(key), sent.parts)
-        return Attempt(self, request, key, emit, sent, ask=ask)
+        return sent
 
     def adjusted(self, failed: ProviderFailed, ask: Think) -> Sent | None:
         """Return the request without what was refused, None where that is not known or not ours to leave out."""
-        if not self._adjusting.learn(failed, ask.view.epoch):
+        form = adjusted(self.form, failed, self.backend.learnt)
+        if form is None:
             return None
-        before, self._wire = self._wire, self._adjusting.wire(self._wire)
-        if self._wire.reasoning_echo != before.reasoning_echo:
-            self._begin_anew()
-            self._prefix.extend(ask.view)
-        self._tail = self._make_tail()
-        sent = self._request(ask)
+        self._room_epoch = ask.view.epoch
+        self.take_on(form)
+        sent = self.compose(ask)
         if ask.purpose == "step":
             self.sent = sent
         return sent
+
+    def take_on(self, form: Form) -> None:
+        """Send requests in another form from now on."""
+        before, self._wire = self._wire, form.wire(self._own_wire)
+        self.form = form
+        if self._wire.reasoning_echo != before.reasoning_echo:
+            self._begin_anew()
+        self._tail = self._make_tail()
 
     def _extend(self, ask: Think) -> int | None:
         """Take the messages of a request, and what they say of the tools that it declares."""
@@ -131,10 +133,6 @@ class Line:
             marks_max=MARKS_MAX - self._codec.head_marks,
         )
 
-    def digest_of(self, sent: Sent) -> str:
-        """Return by what a request is known, nothing for one that the log alone could not make again."""
-        return sent.fingerprint if self._adjusting.is_plain and self.pinned_provider is None else ""
-
     def fingerprint(self, ask: Think) -> str:
         """Return by what the request for this is known, at the price of what is new in it."""
         self._extend(ask)
@@ -153,13 +151,24 @@ class Line:
         """Return what decodes the answer to the last request."""
         return self._codec.decoder(self._wire, self._decoding)
 
-    def learn(self, reply: Reply) -> None:
-        """Take from an answer what later requests need."""
-        provider = (reply.details or {}).get("provider")
-        is_pinned = self.pinned_provider is not None or "provider" in self._extra()
-        if isinstance(provider, str) and self.backend.endpoint.profile.pins_provider and not is_pinned:
-            self.pinned_provider = provider
-            self._tail = self._make_tail()
+    def answered(self, sent: Sent, form: Form, reply: Reply) -> Reply:
+        """Take from an answer what later requests need; return it with what it cost, and by what its request is known.
+
+        Args:
+            sent: the request, and the form that it was sent in.
+        """
+        if sent is self.sent:
+            self.trail.answered(sent)
+            self.answered_form = form
+        self._keep_provider(reply)
+        return replace(reply, sent=sent.fingerprint, usage=self.counted(reply.usage))
+
+    def _keep_provider(self, reply: Reply) -> None:
+        if self.form.provider or not self.backend.endpoint.profile.pins_provider:
+            return
+        provider = provider_to_keep(reply.details, self._extra())
+        if provider:
+            self.take_on(replace(self.form, provider=provider))
             if self._on_pin is not None:
                 self._on_pin(provider)
 
@@ -187,22 +196,20 @@ class Line:
 
     def _extra(self) -> dict[str, object]:
         extra = {**self.backend.endpoint.profile.body, **self.backend.options.body, **self._setup.options.extra}
-        if self.pinned_provider is not None:
-            extra["provider"] = pin_of(self.pinned_provider)
+        if self.form.provider:
+            extra["provider"] = pin_of(self.form.provider)
         return extra
 
     def _make_tail(self) -> bytes:
         options, profile = self._setup.options, self.backend.endpoint.profile
         params = RequestParams(
             stream=self._target.streams,
-            max_output_tokens=self._adjusting.output_tokens(options.max_output_tokens),
+            max_output_tokens=self.form.output_tokens(options.max_output_tokens),
             temperature=options.temperature,
             tool_choice=options.tool_choice,
             reasoning=options.reasoning if profile.takes_effort else None,
             response_schema=options.response_schema,
-            cache_key=options.cache_key
-            if self._adjusting.takes("prompt_cache_key") and profile.takes_cache_key
-            else None,
+            cache_key=options.cache_key if profile.takes_cache_key and self.form.takes("prompt_cache_key") else None,
             extra=self._extra(),
         )
         return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))
@@ -216,151 +223,6 @@ class Line:
         self._noted = view.length
 
 
-class Attempt:
-    """One request on its way: what it sends, and what comes back."""
-
-    def __init__(
-        self, line: Line, request: HttpRequest, key: str, emit: Emit | None, sent: Sent, *, ask: Think
-    ) -> None:
-        self.request = request
-        self._ask = ask
-        self.content_type = ""
-        """What the answer is sent as, by its header."""
-        self._sent = sent
-        self._line = line
-        self._key = key
-        self._tried = [key]
-        self._emit = emit
-        self._was_heard = False
-        self._last = b""
-        self._decoder = line.new_decoder()
-
-    def feed(self, data: bytes) -> bool:
-        """Take bytes of the answer; say whether it is over."""
-        self._last = data
-        pieces = self._decoder.feed(data)
-        if pieces and self._emit is not None:
-            self._was_heard = True
-            self._emit(pieces)
-        return self._decoder.done
-
-    def finish(self) -> Reply:
-        """Return the answer.
-
-        Raises:
-            ProviderFailed: it is not whole, or none.
-        """
-        held: Sequence[Piece] = self._decoder.close()
-        if held and self._emit is not None:
-            self._emit(held)
-        try:
-            reply = self._decoder.finish()
-        except ProviderFailed as failed:
-            if failed.detail == "not_event_stream" and self.content_type:
-                failed.message += f" (sent as {self.content_type})"
-            raise self._told(failed) from None
-        self._line.learn(reply)
-        if self._sent is self._line.sent:
-            self._line.trail.answered(self._sent)
-        return replace(reply, sent=self._line.digest_of(self._sent), usage=self._line.counted(reply.usage))
-
-    @property
-    def spent(self) -> Usage | None:
-        """What the endpoint has said so far that the request used; None where it has said nothing."""
-        try:
-            usage = self._decoder.answer().usage
-        except Exception:  # boundary: Ctrl-C may have landed in the middle of the decoder
-            return None
-        return None if usage is None or usage == Usage.UNAVAILABLE else self._line.counted(usage)
-
-    def settled(self, failure: ProviderFailed) -> Reply | None:
-        """Return the answer where a connection broke only after all of it had come: it is paid for, and whole."""
-        if failure.phase != "stream" or not self._decoder.is_settled:
-            return None
-        try:
-            return self.finish()
-        except ProviderFailed:
-            return None
-
-    def broken(self, failure: ProviderFailed) -> ProviderFailed:
-        """Add to a failure of the connection what had arrived before it."""
-        if failure.phase == "stream":
-            answer = self._decoder.answer()
-            try:
-                failure.partial, failure.usage = self._decoder.finish().message, answer.usage
-            except ProviderFailed as cut:
-                failure.partial, failure.usage = cut.partial, cut.usage
-            failure.partial = refused_generation(self._last) or failure.partial
-        if failure.usage is not None:
-            failure.usage = self._line.counted(failure.usage)
-        return failure
-
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFailed:
-        """Say what an answer means that is no success."""
-        if 300 <= status < 400:
-            return self._told(_redirected(status, headers.get("location", "").partition("?")[0]))
-        from plait.wire.classify import classify  # the tables of what providers say are read when one says it
-
-        failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
-        failed = failure.to_exception(status=status, phase="headers")
-        if failed.kind == "invalid_tools" and (name := self._line.tool_named_in(failed.message)):
-            failed.message += f" (the tool {name!r})"
-        self._told(failed)
-        failed.partial = refused_generation(body)
-        return failed
-
-    def another_key(self, failed: ProviderFailed) -> bool:
-        """Make the request again with the next key, where the failure was about this one and there is another."""
-        backend = self._line.backend
-        change = backend.after(self._key, failed, self._tried)
-        if change is None:
-            return False
-        self._line.tell("key_rested", change.told)
-        if change.key is None:
-            return False
-        if self._was_heard:
-            # Only the loop can withdraw what was heard; it asks again, and gets the other key.
-            failed.retryable, failed.retry_after_s = True, 0.0
-            return False
-        self._key = change.key
-        self._tried.append(change.key)
-        self.request = replace(self.request, headers=backend.headers(change.key))
-        self._decoder = self._line.new_decoder()
-        return True
-
-    def adjusted(self, failed: ProviderFailed) -> bool:
-        """Make the request again without what the endpoint refused, where an answer can do without it."""
-        sent = None if self._was_heard else self._line.adjusted(failed, self._ask)
-        if sent is None:
-            return False
-        self._sent = sent
-        self.request = replace(self.request, parts=sent.parts)
-        self._decoder = self._line.new_decoder()
-        return True
-
-    def _told(self, failed: ProviderFailed) -> ProviderFailed:
-        return self._line.backend.told(failed, self._key, self.request.url)
-
-
 def _with_options(wire: WireProfile, setup: Setup) -> WireProfile:
     parallel = setup.options.parallel_tool_calls
     return wire if parallel is None else replace(wire, parallel_tool_calls=parallel)
-
-
-def pin_of(provider: str) -> dict[str, object]:
-    """Return the body member that keeps a router's requests with one provider."""
-    return {"order": [provider], "allow_fallbacks": False}
-
-
-def _redirected(status: int, location: str) -> ProviderFailed:
-    return ProviderFailed(
-        "protocol",
-        f"the endpoint sends its callers on to {location!r}"
-        if location
-        else "the endpoint sends its callers elsewhere",
-        status=status,
-        retryable=False,
-        phase="headers",
-        detail="redirect",
-        hint="use that address as the endpoint, if it is the API you mean",
-    )

@@ -33,7 +33,7 @@ from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
-from plait.models.line import pin_of
+from plait.models.pinning import pin_of
 from plait.session import prompt
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import cache_keys, remember_cache, warmth_of

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
+from plait.engine.request_form import forms
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import Think
 from plait.kernel.ports import Model, Setup
@@ -19,6 +20,7 @@ from plait.kernel.rerun import Rerun, rerun
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import ChatChannel
+from plait.models.form import Form
 from plait.models.line import Line
 from plait.session import prompt
 from plait.session.clients import Wishes, create_client, model_for
@@ -88,7 +90,7 @@ def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapp
     ):
         live: Live = opened._live
         model = model_for(client, opened["model"], Wishes(opened["structured"], live.settings.streams))
-        lines = _Lines(model, setups)
+        lines = _Lines(model, setups, forms(facts))
         tools = live.conversation.terms.tools
         table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), start)
         rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
@@ -113,12 +115,13 @@ def common_length(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 class _Lines:
-    """The lines that a session's requests went over, one for each setup; none is ever connected."""
+    """The lines that a session's requests went over, one for each setup and form; none is ever connected."""
 
-    def __init__(self, model: Model, setups: Sequence[tuple[int, Setup]]) -> None:
+    def __init__(self, model: Model, setups: Sequence[tuple[int, Setup]], forms: Sequence[tuple[int, Form]]) -> None:
         self._model = model
         self._setups = setups or [(0, Setup())]
-        self._open: dict[int, Line] = {}
+        self._forms = forms
+        self._open: dict[tuple[int, Form], Line] = {}
         self._asked: list[tuple[Think, int]] = []
 
     def fingerprint(self, ask: Think, seq: int) -> str:
@@ -133,13 +136,15 @@ class _Lines:
         return (bodies[0], bodies[1]) if len(bodies) == 2 else (b"", bodies[0])
 
     def _line(self, seq: int) -> Line:
-        counting = [since for since, _ in self._setups if since <= seq]
-        since = counting[-1] if counting else self._setups[0][0]
-        if since not in self._open:
-            channel = self._model.open(dict(self._setups)[since])
+        counting = [each for each in self._setups if each[0] <= seq]
+        since, setup = counting[-1] if counting else self._setups[0]
+        form = next((form for since, form in reversed(self._forms) if since <= seq), Form())
+        if (since, form) not in self._open:
+            channel = self._model.open(setup)
             assert isinstance(channel, ChatChannel), "whoever recorded a digest had a line"
-            self._open[since] = channel.line
-        return self._open[since]
+            channel.line.take_on(form)
+            self._open[since, form] = channel.line
+        return self._open[since, form]
 
 
 def _start(facts: Iterable[Fact]) -> Mapping[str, object]:

@@ -25,7 +25,7 @@ from plait.engine.structured import settle
 from plait.events.named import Error
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
-from plait.models.line import pin_of
+from plait.models.pinning import pin_of
 from plait.session.background import with_notice
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms

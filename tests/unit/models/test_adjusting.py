@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, ToolSchema
-from plait.core.messages import Image, ToolResult
+from plait.core.messages import Image, ToolResult, user
 from plait.engine.agent import Agent
 from plait.engine.result import RunResult
 from plait.kernel.media import LEFT_OUT
@@ -21,7 +22,7 @@ from plait.testing import Call, Raw, Request, Say, ScriptServer, VirtualClock, f
 from plait.testing.faults import Step
 from plait.wire.classify import classify
 from plait.wire.overflow import output_limit_in
-from tests.unit.models.talking import TALKS, text_of
+from tests.unit.models.talking import TALKS, ask_of, text_of
 from tests.unit.wire.cases import CASES
 
 RECORDED = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
@@ -63,6 +64,20 @@ def test_a_member_that_is_refused_is_left_out_from_then_on(colour: str) -> None:
         assert ["fine", "fine"] == [text_of(outcome) for outcome in TALKS[colour](model, 2, setup)]
         assert "fine" == text_of(TALKS[colour](model.with_model("other"), 1, setup)[0])
         assert [True, False, False, False] == ["parallel_tool_calls" in request.json for request in server.requests]
+
+
+def test_conversations_that_began_before_the_refusal_learn_it_too() -> None:
+    """Each that still sends the member is refused once, and goes on without it."""
+
+    def script(request: Request) -> Step:
+        return unsupported("stream_options") if "stream_options" in request.json else "fine"
+
+    with ScriptServer(script) as server:
+        model = chat_model("any", server.url)
+        channels = [model.open(Setup()) for _ in range(2)]
+        said = [channel.think(ask_of([user("hi")]), None, Cancel()).message.content for channel in channels * 2]
+        assert ["fine"] * 4 == said
+        assert 6 == len(server.requests)
 
 
 @COLOURS

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from plait.core.cancel import Cancel
-from plait.core.facts import MessageAdded
+from plait.core.facts import MessageAdded, Observation
 from plait.core.messages import user
 from plait.engine.limits import Limits
+from plait.engine.request_form import FORM
 from plait.engine.spec import default_specification
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
+from plait.models.openai_client import OpenAI
+from plait.models.profiles import profile_named
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session
@@ -26,7 +29,7 @@ from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
 from plait.store.salvage import write_journal
 from plait.store.sessions import Sessions
-from plait.testing import Call, Say, ScriptServer
+from plait.testing import Call, Raw, Say, ScriptServer
 from plait.testing.faults import Status
 
 
@@ -168,3 +171,79 @@ def test_a_session_may_be_open_meanwhile(state: Path) -> None:
             run_turn(client, "any", session, "go")
             assert replay_session(Sessions(state / "sessions").place_of("mine"), spec).is_same
             assert "Again." == run_turn(client, "any", session, "and on").final_reply
+
+
+def events(*documents: object) -> Raw:
+    """Return a stream of these."""
+    data = b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents)
+    return Raw(data + b"data: [DONE]\n\n", {"Content-Type": "text/event-stream"})
+
+
+def routed(**delta: object) -> Raw:
+    """Return an answer of the provider P."""
+    choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls" if "tool_calls" in delta else "stop"}
+    return events({"provider": "P", "choices": [choice]})
+
+
+def test_a_router_that_has_settled_is_proved(state: Path) -> None:
+    """The request before the first answer, those after it in the same turn, in the next, and after a resume."""
+    call = {"index": 0, "id": "c1", "function": {"name": "double", "arguments": '{"n": 1}'}}
+    script = [routed(tool_calls=[call]), *(routed(content=text) for text in ("two", "more", "again"))]
+    with ScriptServer(script) as server:
+        client, spec = (
+            OpenAI(base_url=server.url, profile=profile_named("openrouter")),
+            default_specification("any", "openrouter"),
+        )
+        for tasks in (("go", "and on"), ("later",)):
+            with init_session(spec, session_id="s", tools=[OWN], strict_cache_proof=False) as session:
+                for task in tasks:
+                    assert run_turn(client, "any", session, task).error is None
+        sent = ["provider" in request.json for request in server.requests]
+    found = replay_session(kept(state), spec)
+    assert [False, True, True, True] == sent
+    assert found.is_same
+    assert (4, 4) == (found.told.requests, found.told.proved)
+
+
+def test_requests_that_leave_something_out_are_proved(state: Path) -> None:
+    """What an endpoint refused, less room for an answer, reasoning sent back, a resume that sends all of it again."""
+    message = (
+        "You passed 170000 input tokens and requested 32000 output tokens. "
+        "However, the model's context length is only 200000 tokens."
+    )
+    full = Status(400, {"error": {"message": message, "code": "context_length_exceeded"}})
+    missed = Status(400, {"error": {"message": "The `reasoning_content` in the thinking mode must be passed back."}})
+    refused = Status(400, {"error": {"message": "Unsupported parameter: 'stream_options'", "param": "stream_options"}})
+    script: list[Any] = [
+        Say("One.", reasoning="hm"), refused, Say("Two.", reasoning="so"), full, "Three.", missed, "Four.",
+        "Five.", missed, refused, "Six.", "Seven.",
+    ]  # fmt: skip
+    with ScriptServer(script) as server:
+        spec = spec_at(server.url, max_output_tokens=32_000)
+        for tasks in ("1234", "567"):
+            with (
+                create_client(spec) as client,
+                init_session(spec, session_id="s", strict_cache_proof=False) as session,
+            ):
+                for task in tasks:
+                    assert run_turn(client, "any", session, task).error is None
+        sent = [("stream_options" in asked.json, asked.json["max_tokens"]) for asked in server.requests]
+        place = kept(state)
+        found = replay_session(place, spec)
+        entries = load_journal(place.journal).entries
+        told = [entry.fact.data for entry in entries if isinstance(entry.fact, Observation) and entry.fact.type == FORM]
+    assert [
+        (True, 32_000), (True, 32_000), (False, 32_000), (False, 32_000), (False, 30_000), (False, 30_000),
+        (False, 30_000), (True, 32_000), (True, 32_000), (True, 32_000), (False, 32_000), (False, 32_000),
+    ] == sent  # fmt: skip
+    assert found.is_same
+    assert (7, 7) == (found.told.requests, found.told.proved)
+    room = {"output_max": 30_000}
+    both = {"learnt": ["echo", "stream_options"]}
+    without = {"learnt": ["stream_options"]}
+    assert [without, {**without, **room}, {**both, **room}, {}, both] == told
+    entries = [entry for entry in entries if not (isinstance(entry.fact, Observation) and entry.fact.type == FORM)]
+    shutil.rmtree(place.path)
+    write_journal(place.path, "s", {}, [replace(entry, seq=seq) for seq, entry in enumerate(entries, 1)])
+    forgotten = replay_session(place, spec)
+    assert (1, 2) == (forgotten.told.proved, forgotten.told.difference.turn if forgotten.told.difference else 0)

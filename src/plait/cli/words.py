@@ -62,6 +62,8 @@ def notice_words(event: named.NamedEvent) -> str | None:
             return one_line(render(event, color=False).strip("[]"), _NOTE_CHARS) or None
         case named.McpServer():
             return one_line(event.text, _NOTICE_CHARS)
+        case named.HookWarning() | named.HookStatus() if event.text:
+            return one_line(f"hook: {event.text}", _NOTICE_CHARS)
         case named.SessionResumed():
             return _resumed(event)
         case named.JournalRecovered() if event.mid_turn:

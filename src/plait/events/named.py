@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, get_args
 
+from plait.events.hook_events import HookStatus as HookStatus, HookWarning as HookWarning
 from plait.events.named_event import NamedEvent as NamedEvent
 
 EventCallback = Callable[[str, NamedEvent], None]
@@ -472,6 +473,8 @@ AnyEvent = (
     | SessionResumed
     | JournalRecovered
     | McpServer
+    | HookWarning
+    | HookStatus
     | FinalAnswer
     | Error
     | TurnEnd
@@ -482,7 +485,7 @@ EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: ev
 
 NOT_YET: Final = frozenset(
     "admission assistant_checkpoint awareness_checklist compaction_preparation_skipped compaction_retry"
-    " context_overflow_abort context_overflow_retry ground_moved hook_status hook_warning"
+    " context_overflow_abort context_overflow_retry ground_moved"
     " run_state session_time terminal token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

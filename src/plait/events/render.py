@@ -224,6 +224,14 @@ def _mcp_server(event: named.McpServer, paint: Paint) -> str:
     return paint("dim" if event.state in ("ready", "restarted") else "yellow", f"[{visible(event.text)}]")
 
 
+def _hook_warning(event: named.HookWarning, paint: Paint) -> str:
+    return paint("yellow", f"[hook: {event.text}]")
+
+
+def _hook_status(event: named.HookStatus, paint: Paint) -> str:
+    return paint("dim", f"[{event.text}]") if event.text else ""
+
+
 def _final_answer(event: named.FinalAnswer, paint: Paint) -> str:
     return "" if event.streamed else visible(event.text)
 
@@ -262,6 +270,8 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "session_resumed": _resumed,
     "journal_recovered": _recovered,
     "mcp_server": _mcp_server,
+    "hook_warning": _hook_warning,
+    "hook_status": _hook_status,
     "final_answer": _final_answer,
     "error": _error,
 }

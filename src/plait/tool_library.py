@@ -22,6 +22,10 @@ t_execute_async = LIBRARY.own.t_execute_async
 t_query_exec = LIBRARY.own.t_query_exec
 t_nohup = LIBRARY.own.t_nohup
 t_nohup_wait = LIBRARY.own.t_nohup_wait
+t_apply_patch = LIBRARY.own.t_apply_patch
+t_todo = LIBRARY.own.t_todo
+t_clarify = LIBRARY.own.t_clarify
+t_file_info = LIBRARY.own.t_file_info
 t_update_file = LIBRARY.own.t_update_file
 t_list_directory = LIBRARY.own.t_list_directory
 t_search_files = LIBRARY.own.t_search_files
@@ -33,10 +37,13 @@ __all__ = [
     "TOOL_LIBRARY",
     "dispatch",
     "register_tools_in_library",
+    "t_apply_patch",
     "t_ask_user",
     "t_ask_user_question",
+    "t_clarify",
     "t_edit_file",
     "t_execute_async",
+    "t_file_info",
     "t_find_files",
     "t_glob",
     "t_list_dir",
@@ -48,6 +55,7 @@ __all__ = [
     "t_run",
     "t_search",
     "t_search_files",
+    "t_todo",
     "t_update",
     "t_update_file",
     "t_write",

@@ -41,15 +41,19 @@ class Config:
     working_dir: str = "."
     log_dir: str | None = None
     """Where traces go; None keeps none."""
+    mcp_log_dir: str | None = None
+    """Where the logs of MCP servers go; None keeps none."""
     max_cost_usd: float | None = None
     max_input_tokens_per_run: int | None = None
+    enable_todo: bool = False
+    """Give the model a list of what is to be done."""
+    enable_clarify: bool = False
+    """Let the model ask the user about the task."""
 
     # From here on: not available yet; only the value that asks for nothing is taken.
     output_reserve: int = 8_192
     approval_judge_model: str | None = None
     checkpoints: bool = False
-    enable_todo: bool = False
-    enable_clarify: bool = False
     enable_plugins: bool = False
     plugins_dir: str | None = None
     cron_path: str | None = None
@@ -59,7 +63,6 @@ class Config:
     sandbox_image: str | None = None
     sandbox_network: str | None = None
     summarizer_model: str | None = None
-    mcp_log_dir: str | None = None
     profile: str | None = None
     profile_dir: str | None = None
     memory_store: str | None = None

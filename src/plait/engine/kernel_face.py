@@ -33,7 +33,7 @@ from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import ChatModel, chat_model
 from plait.models.endpoint import default_endpoint, endpoint_of
 from plait.models.profile_table import LOCAL, PROFILES
-from plait.tools.aliases import default_tools, kernel_options
+from plait.tools.aliases import clarify_tool, default_tools, kernel_options, todo_tool
 from plait.tools.dispatch import finished
 from plait.tools.toolbox import Toolbox
 
@@ -75,7 +75,7 @@ def build_runtime(
     toolbox = Toolbox(config.working_dir, kernel_options(config.max_tool_result_tokens))
     agent = Agent(
         asked,
-        default_tools(toolbox),
+        [*default_tools(toolbox), *_wanted_tools(config, toolbox)],
         approver=approver or CliApprover(config.approval_policy, allowlist=config.approval_allowlist),
         limits=limits_of(config),
         context=ContextManager(keep_recent_turns=config.keep_recent_turns),
@@ -86,6 +86,12 @@ def build_runtime(
     )
     weakref.finalize(agent, toolbox.close)
     return agent, telemetry, ()
+
+
+def _wanted_tools(config: Config, toolbox: Toolbox) -> list[Tool]:
+    """Return the tools that are there only where the configuration asks for them, in registration order."""
+    todo = [todo_tool(toolbox)] if config.enable_todo else []
+    return [*todo, clarify_tool(toolbox)] if config.enable_clarify else todo
 
 
 def make_model(config: Config) -> ChatModel:

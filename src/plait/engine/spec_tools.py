@@ -15,12 +15,13 @@ from plait.engine.spec import invalid, specs_of
 from plait.tools import definitions
 from plait.tools.background_specs import BACKGROUND
 from plait.tools.definitions import Definition
+from plait.tools.extra_specs import EXTRA
 from plait.tools.renames import RENAMED
 from plait.tools.spec import DispatchTable, Schemas, name_of
 
 Functions = Mapping[str, Callable[..., Any]]
 
-_KNOWN: Final = (*definitions.BUILT_IN, *definitions.ASKING, *BACKGROUND)
+_KNOWN: Final = (*definitions.BUILT_IN, *definitions.ASKING, *BACKGROUND, *EXTRA)
 _BY_FUNCTION: Final[Mapping[str, Definition]] = {known.function_name: known for known in _KNOWN}
 _BY_NAME: Final[Mapping[str, Definition]] = {known.name: known for known in _KNOWN}
 

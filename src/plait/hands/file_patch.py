@@ -8,8 +8,9 @@ that a crash between two changes loses nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -121,16 +122,16 @@ class PatchPlan:
         Raises `Refusal`; its details have `left`, the files that could not be given their content back.
         Durability: when it returns, everything is on disk. After a crash in between each file is as before or as after.
         """
-        done: list[Change] = []
+        begun: list[Change] = []
         written: list[Written] = []
         try:
             for change in self.changes:
+                begun.append(change)
                 made = change.apply(before=before)
-                done.append(change)
                 if made is not None:
                     written.append(made)
         except BaseException as error:
-            left = [path for change in reversed(done) if (path := _taken_back(files, change)) is not None]
+            left = [path for change in reversed(begun) if (path := _taken_back(files, change)) is not None]
             if left and isinstance(error, Refusal):
                 raise Refusal(
                     error.refusal,
@@ -151,7 +152,16 @@ def _taken_back(files: Files, change: Change) -> str | None:
             became = take_back(target, data, expected=intent.after)
     except Refusal:
         return intent.path
+    if isinstance(change, WritePlan) and became == "restored":
+        _remove_empty(files, change.created_directories)
     return intent.path if became == "changed" else None
+
+
+def _remove_empty(files: Files, folders: Sequence[str]) -> None:
+    """Remove directories that were made for a file which has gone again, as far as nobody else has used them."""
+    for folder in reversed(folders):
+        with suppress(Refusal, OSError), files.pin(folder, "write") as pinned:
+            os.rmdir(pinned.name, dir_fd=pinned.fd)
 
 
 @contextmanager
@@ -162,7 +172,15 @@ def planned_patch(files: Files, patch: Patch, locks: FileLocks | None = None) ->
         Refusal: something about it cannot be done; the first few faults are told, each with its file.
     """
     with ExitStack() as held:
-        targets = {path: held.enter_context(files.pin(path, "write")) for each in patch for path in each.paths}
+        targets: dict[str, Pinned] = {}
+        faults: list[Refusal] = []
+        for path in dict.fromkeys(path for each in patch for path in each.paths):
+            try:
+                targets[path] = held.enter_context(files.pin(path, "write"))
+            except Refusal as refusal:
+                faults.append(refusal)
+        if faults:
+            raise _together(faults)
         if locks is not None:
             for _, target in sorted({key_of(target): target for target in targets.values()}.items()):
                 held.enter_context(locks.hold(target))
@@ -327,8 +345,10 @@ def _outcome(draft: _Draft) -> tuple[bytes, tuple[str, str]]:
 def _step_of(draft: _Draft) -> Step:
     data, texts = _outcome(draft)
     plan = plan_data(draft.target, draft.before, data, texts)
-    mode = None if draft.is_executable is None else _executable(draft.is_executable)
-    return Step("M", (draft.path,), (replace(plan, mode=mode),), tuple(draft.notes))
+    if draft.is_executable is not None:
+        intent = replace(plan.intent, mode=draft.before.status.st_mode & 0o7777)
+        plan = replace(plan, mode=_executable(draft.is_executable), intent=intent)
+    return Step("M", (draft.path,), (plan,), tuple(draft.notes))
 
 
 def _deleted(patch: FilePatch, target: Pinned, before: Version) -> Step:
@@ -345,7 +365,8 @@ def _deleted(patch: FilePatch, target: Pinned, before: Version) -> Step:
 
 
 def _removal(target: Pinned, before: Version) -> Removal:
-    return Removal(target, before, WriteIntent(target.shown, before.sha256, None, ""))
+    mode = before.status.st_mode & 0o7777
+    return Removal(target, before, WriteIntent(target.shown, before.sha256, None, "", mode))
 
 
 def _has_mode(change: Change) -> bool:
@@ -373,11 +394,12 @@ def _check_new(text: str, shown: str) -> None:
 
 
 def _no_file(patch: FilePatch) -> Refusal:
-    what = "deletes" if patch.kind == "delete" else "changes"
+    is_deleted = patch.kind == "delete"
+    what = "deletes" if is_deleted else "changes"
     return Refusal(
         "NOT_FOUND",
         f"the patch {what} {patch.path!r} (line {patch.patch_line}), which does not exist",
-        hint="list the directory, or add it with *** Add File",
+        hint="leave it out" if is_deleted else "list the directory, or add it with *** Add File",
         details={"path": patch.path, "patch_line": patch.patch_line},
     )
 
@@ -395,7 +417,9 @@ def _together(faults: Sequence[Refusal]) -> Refusal:
     """Return the faults of a patch as one refusal."""
     first = faults[0]
     if len(faults) == 1:
-        return first
+        return Refusal(
+            first.refusal, f"{first.message}; nothing was changed", hint=first.hint, details=dict(first.details)
+        )
     told = faults[:_FAULTS_TOLD_MAX]
     words = [f"{fault.message}: {fault.hint}" if fault.hint else fault.message for fault in told]
     more = f"\n… and {len(faults) - len(told)} more" if len(faults) > len(told) else ""

@@ -23,3 +23,4 @@ set_ask_user_handler = LIBRARY.set_ask_user_handler
 set_wait_interrupt_hook = LIBRARY.set_wait_interrupt_hook
 get_wait_interrupt_hook = LIBRARY.get_wait_interrupt_hook
 dispatch = LIBRARY.dispatch
+enable_rtk_rewrite = LIBRARY.enable_rtk_rewrite

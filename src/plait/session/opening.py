@@ -52,6 +52,7 @@ from plait.session.spec_terms import check_spec, is_structured, key_source_of, l
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
 from plait.tools.spec import DispatchTable, build_tool_spec, schema_entry
+from plait.tools.todo import follow_todos
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _NO_STEPS: Final = Limits(max_steps=None)
@@ -97,6 +98,7 @@ def init_session(
         if kept.place is not None:
             toolbox.keep_in(kept.place.spool, kept.place.spill)
             toolbox.keep_versions(kept.place.before)
+            follow_todos(toolbox.todos, kept.facts)
             toolbox.sweep(() if kept.state is None else open_starts(kept.state))
         adopt_jobs(toolbox.background.board, kept.facts)
         mcp = attached(target.schema, given, spill=toolbox._spill, is_kept=kept.place is not None)
@@ -153,6 +155,7 @@ def _open(
     )
     following, used_before = Following(), Usage.ZERO if kept.state is not None else _used(values)
     conversation.observers.add(following, Committed)
+    conversation.observers.add(toolbox.todos, Committed)
     remember_cache(conversation.cache, kept, values["llm_call_count"])
     folder = target.place.path if target.place is not None and given["session_dir"] is not None else None
     capture = capture_in(folder, given["durable_sink"])

@@ -22,6 +22,8 @@ from plait.session.session import Live, Session, follow
 from plait.store.opening import load_journal
 from plait.store.turns import TurnMark, mark_of, turn_marks
 from plait.tools.file_recovery import root_digest
+from plait.tools.patching import intents_of
+from plait.tools.todo import todos_after
 from plait.tools.undo import Undo, Undone
 
 REWOUND: Final = "rewound"
@@ -145,10 +147,10 @@ class _Since:
         elif isinstance(fact, ToolStart):
             self._starts[fact.call_id] = fact
         elif isinstance(fact, ToolEnd) and fact.result.status in _LOOKED_AT and is_since:
-            change = _change_of(self._starts.get(fact.result.call_id))
-            if change is not None:
+            changes = _changes_of(self._starts.get(fact.result.call_id))
+            for change in changes:
                 self._add(change)
-            else:
+            if not changes:
                 self._add_other(fact.result.call_id, tools)
         elif isinstance(fact, Observation) and fact.type == REWOUND and is_since:
             for change in _changes_told(fact.data):
@@ -167,11 +169,12 @@ class _Since:
             self.others.append(f"{call.name} {start.arguments or call.raw}")
 
 
-def _change_of(start: ToolStart | None) -> Change | None:
-    """Return the change that a call was started for; None where it changes no file, or nothing in it."""
-    if start is None or start.intent is None or "after" not in start.intent:
-        return None
-    return _change(start.intent)
+def _changes_of(start: ToolStart | None) -> list[Change]:
+    """Return the changes that a call was started for; none where it changes no file."""
+    if start is None or start.intent is None:
+        return []
+    root = str(start.intent.get("root") or "")
+    return [Change(each.path, each.before, each.after, root) for each in intents_of(start.intent)]
 
 
 def _changes_told(data: Mapping[str, object]) -> list[Change]:
@@ -202,7 +205,8 @@ def _go_back(session: Session, entries: Sequence[Entry], mark: TurnMark, changes
     told = [
         {"path": change.path, "before": change.after, "after": change.before, "root": change.root} for change in changes
     ]
-    conversation.note(Observation(REWOUND, {"turn": mark.number, "files": told}))
+    todos = todos_after(entry.fact for entry in entries[: mark.seq])
+    conversation.note(Observation(REWOUND, {"turn": mark.number, "files": told, "todos": todos}))
     state = conversation.state
     if state.epoch == mark.epoch and len(state.history) >= mark.length:
         conversation.rewrite(mark.length, len(state.history), (), "rewind")

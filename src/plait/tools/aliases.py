@@ -12,6 +12,7 @@ from typing import Final
 from plait.kernel.tools import Tool
 from plait.tools import definitions
 from plait.tools.definitions import EXPECTED, PATH, RESULTS_MAX, Definition, count, flag, parameters_of, text
+from plait.tools.extra_specs import APPLY_PATCH, CLARIFY, FILE_INFO, TODO, TODO_WRITE, held_to_grammar
 from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED, Rename
 from plait.tools.toolbox import Toolbox, ToolboxOptions
@@ -51,12 +52,6 @@ SEARCH_TEXT: Final = Definition(
         ignore_case=flag("Ignore upper and lower case."),
         max_results=count(f"How many matches to return; {RESULTS_MAX} unless given."),
     ),
-)
-FILE_INFO: Final = Definition(
-    "file_info",
-    "",
-    "Say what stands at a path: type, size, time of change, and its number of entries or lines.",
-    parameters_of("path", path=text("Path of the file or directory.")),
 )
 LIST_NAMES: Final = Definition(
     "list_dir",
@@ -101,6 +96,22 @@ def default_tools(toolbox: Toolbox) -> list[Tool]:
     ]
 
 
+def patch_tool(toolbox: Toolbox, *, is_grammar: bool = False) -> Tool:
+    """Return `apply_patch`; as one that takes free text by a grammar where the endpoint holds models to it."""
+    tool = APPLY_PATCH.tool(toolbox.patching.apply_patch, recovery=toolbox.recovery(APPLY_PATCH.name))
+    return held_to_grammar(tool) if is_grammar else tool
+
+
+def todo_tool(toolbox: Toolbox) -> Tool:
+    """Return `todo`, over the toolbox's own list."""
+    return TODO.tool(toolbox.todos.todo)
+
+
+def clarify_tool(toolbox: Toolbox) -> Tool:
+    """Return `clarify`, which asks whoever answers the toolbox's questions."""
+    return CLARIFY.tool(LibraryFunctions(lambda: toolbox).t_clarify)
+
+
 def alias_tools(toolbox: Toolbox, among: Iterable[Tool]) -> list[Tool]:
     """Return the other names of the tools `among` a session's: callable by the same rules, not shown to the model."""
     known = {tool.name: tool for tool in among}
@@ -115,6 +126,8 @@ def _alias(name: str, rename: Rename, own: Tool, toolbox: Toolbox) -> Tool:
     if name == EDIT_FILE.name and _is_built_in(own, toolbox):
         edit_file = EDIT_FILE.tool(toolbox.edit_file, recovery=toolbox.recovery("edit_file"))
         return replace(edit_file, alias_of=own.name)
+    if name == TODO_WRITE.name and own.python_function_name in ("t_todo", "todo"):
+        return replace(TODO_WRITE.tool(own.fn), alias_of=own.name)
     return replace(
         own, name=name, parameters=_renamed(own, rename), param_map=_param_map(own, rename), alias_of=own.name
     )

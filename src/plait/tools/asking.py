@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Final, TextIO
 
 from plait.core.errors import Refusal
 from plait.core.strict_json import JsonInvalid, dump, parse
-from plait.tools.answer import Answer, failure
+from plait.tools.answer import Answer, Reply, answering, failure
 
 AskUser = Callable[[str, list[str]], str]
 """Puts a question and its options (none for a free question) to somebody and returns what they said."""
+
+
+_NOBODY: Final = "Nobody is there to answer. Decide by yourself, and say in your answer what you took for granted."
+_BLANK: Final = "The user gave no answer: go on by your own judgement."
 
 
 def nobody(question: str, options: list[str]) -> str:
@@ -42,6 +46,21 @@ def ask(question: str, options: object, handler: AskUser | None, stream: TextIO 
     return dump({"answer": answer}), {"answer": answer}
 
 
+@answering
+def clarify(question: str, handler: AskUser | None, stream: TextIO | None) -> Reply:
+    """Ask one question about the task; that nobody is there, or that nothing was said, is an answer and no failure."""
+    if not question.strip():
+        raise Refusal("INVALID_INPUT", "the question is blank", hint="ask something")
+    try:
+        said = line_from_terminal(question, [], stream) if handler is None else str(handler(question, []))
+        if not said and handler is None:
+            raise EOFError
+    except (EOFError, KeyboardInterrupt):
+        return _NOBODY, {"ok": True, "answer": None}
+    said = said.strip()
+    return (said, {"ok": True, "answer": said}) if said else (_BLANK, {"ok": True, "answer": ""})
+
+
 def read_options(options: object) -> list[str]:
     """Return options given as a list, as a JSON list, or separated by commas."""
     if isinstance(options, str):
@@ -64,12 +83,17 @@ def chosen(said: str, options: Sequence[str]) -> str:
 
 def ask_terminal(question: str, options: Sequence[str], stream: TextIO | None) -> str:
     """Ask at standard input; its end answers a free question with nothing and raises `EOFError` for another."""
+    line = line_from_terminal(question, options, stream)
+    if not line and options:
+        raise EOFError
+    return line.rstrip("\r\n")
+
+
+def line_from_terminal(question: str, options: Sequence[str], stream: TextIO | None) -> str:
+    """Show a question and return the line that is typed, with its end; nothing where the input has ended."""
     out = sys.stderr if stream is None else stream
     lines = [question, *(f"  {number}. {option}" for number, option in enumerate(options, 1)), "> "]
     bell = "\a" if out.isatty() else ""
     out.write(bell + "\n".join(lines))
     out.flush()
-    line = sys.stdin.readline() if sys.stdin is not None else ""
-    if not line and options:
-        raise EOFError
-    return line.rstrip("\r\n")
+    return sys.stdin.readline() if sys.stdin is not None else ""

@@ -120,12 +120,13 @@ STR_REPLACE: Final = Definition(
     "Replace text in a file, literally. Only the first occurrence is replaced unless replace_all is true; the answer "
     "says how many there are. Include enough surrounding lines to hit the right place.",
     parameters_of(
-        "path old_str new_str",
+        "path",
         path=text(PATH),
         old_str=text("The exact text to replace, with its indentation."),
         new_str=text("What to put there; empty to delete."),
         replace_all=flag("Replace every occurrence."),
         expected_sha256=text(EXPECTED),
+        patch=text("In place of old_str and new_str: hunks of a patch, lines marked ' ', '-' or '+'."),
     ),
     param_map={"old_str": "old", "new_str": "new"},
     mutates=True,

@@ -45,7 +45,7 @@ class FileRecovery:
 
     root: str | os.PathLike[str]
     """The workspace, which relative paths start at."""
-    places: Callable[[ToolContext], Files]
+    places: Callable[[ToolContext | None], Files]
     """Where a call may write."""
     anywhere: Files
     """Where a call that was begun is looked after: it was allowed to be there."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from plait.kernel.tools import ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Answer, as_answer
+from plait.tools.asking import clarify
 from plait.tools.background_specs import TIMEOUT_MAX_S
 from plait.tools.definitions import Definition
 from plait.tools.docstrings import tool_spec_block
@@ -54,14 +55,16 @@ class LibraryFunctions:
     def t_update(
         self,
         path: str,
-        old: str,
-        new: str,
+        old: str | None = None,
+        new: str | None = None,
         replace_all: bool = False,
         expected_sha256: str | None = None,
         *,
+        patch: str | None = None,
         call: ToolContext | None = None,
     ) -> Answer:
-        return as_answer(self._current().str_replace(path, old, new, replace_all, expected_sha256, call=call))
+        box = self._current()
+        return as_answer(box.str_replace(path, old, new, replace_all, expected_sha256, patch=patch, call=call))
 
     def t_edit_file(
         self,
@@ -140,6 +143,25 @@ class LibraryFunctions:
     ) -> Answer:
         """Wait for the end of a background job; for an hour at most."""
         return as_answer(self._current().background.wait(tool_exec_id, howmuch, unit, call))
+
+    def t_apply_patch(self, input: str, *, call: ToolContext | None = None) -> Answer:
+        """Apply a patch, in V4A or as a unified diff, of any number of files: all of it or nothing."""
+        return as_answer(self._current().patching.apply_patch(input, call=call))
+
+    def t_todo(
+        self, action: str = "", text: str = "", id: int | None = None, todos: Sequence[object] | None = None
+    ) -> Answer:
+        """Change the list of what is to be done and return all of it; `todos` is a whole list in its place."""
+        return as_answer(self._current().todos.todo(action, text, id, todos))
+
+    def t_clarify(self, question: str) -> Answer:
+        """Ask the user about the task; where nobody answers, that is an answer too."""
+        options = self._current().options
+        return as_answer(clarify(question, options.ask_user, options.ask_stream))
+
+    def t_file_info(self, path: str) -> Answer:
+        """Say what stands at a path."""
+        return as_answer(self._current().file_info(path))
 
     def t_ask_user(self, question: str) -> Answer:
         """Ask the user a question; the answer is `{"answer": …}`."""

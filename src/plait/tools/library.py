@@ -6,6 +6,7 @@ Floor: 3. Owns: one locked object with all of it; never: an instance of itself, 
 from __future__ import annotations
 
 import copy
+import difflib
 import os
 import threading
 import weakref
@@ -15,6 +16,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TextIO
 
+from plait.core.errors import ConfigError
 from plait.kernel.tools import Tool
 from plait.tools import background_specs, definitions, dispatch as dispatching
 from plait.tools.answer import Answer, failure
@@ -22,15 +24,19 @@ from plait.tools.asking import AskUser
 from plait.tools.background import with_default_timeout
 from plait.tools.board import Board
 from plait.tools.definitions import Definition
+from plait.tools.extra_specs import EXTRA
 from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED
+from plait.tools.rtk import Rtk
 from plait.tools.spec import DispatchEntry, DispatchTable, Schemas, name_of, schema_entry, tool_from_entry
 from plait.tools.spill import Spill
+from plait.tools.todo import TodoList
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
 _CURRENT: Final = {
-    known.function_name: known for known in (*definitions.BUILT_IN, *definitions.ASKING, *background_specs.BACKGROUND)
+    known.function_name: known
+    for known in (*definitions.BUILT_IN, *definitions.ASKING, *background_specs.BACKGROUND, *EXTRA)
 }
 _BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
     {
@@ -67,6 +73,8 @@ class Library:
         self._toolbox: Toolbox | None = None
         self._stream: TextIO | None = None
         self._ask_user: AskUser | None = self._options.ask_user
+        self._rtk: Rtk | None = None
+        self._todos = TodoList()
         self.own: Final = LibraryFunctions(self.toolbox)
         """The library's own functions, whatever a program has put in their place."""
         self.functions: dict[str, Function] = dict(self.own.by_name())
@@ -78,6 +86,7 @@ class Library:
         with self._lock:
             if self._toolbox is None or self._toolbox.root != here:
                 self._toolbox = Toolbox(here, self.options(), spill=self._spill, board=self.board)
+                self._toolbox.todos = self._todos
             return self._toolbox
 
     def options(self) -> ToolboxOptions:
@@ -86,6 +95,7 @@ class Library:
             self._options,
             output=self._options.output if self._stream is None else _writing(self._stream),
             ask_user=self._ask_user,
+            rtk=self._rtk,
             ask_stream=self._stream or self._options.ask_stream,
         )
 
@@ -119,6 +129,17 @@ class Library:
     def get_wait_interrupt_hook(self) -> Callable[[], bool] | None:
         """Return what is asked while a call waits for a background job."""
         return self.board.interrupt
+
+    def enable_rtk_rewrite(self) -> bool:
+        """Have `rtk`, where it is on the PATH, rewrite the command lines of the shell from now on; say whether it is.
+
+        Background jobs run as they were given. Calling it again changes nothing.
+        """
+        with self._lock:
+            if self._rtk is None:
+                self._rtk = Rtk.find()
+                self._toolbox = None if self._rtk is not None else self._toolbox
+            return self._rtk is not None
 
     def dispatch(self, name: str, args: Mapping[str, object], tool_dispatch: dispatching.Table) -> Answer:
         """Call a tool of a dispatch table and return text and data.
@@ -158,10 +179,24 @@ class Library:
         return tool
 
 
-def default_tool_spec() -> tuple[Schemas, DispatchTable]:
-    """Return `(schemas, dispatch)` of the four tools that an agent has unless it is told otherwise; a fresh copy."""
-    schemas = [schema_entry(known.tool(_unbound)) for known in _DEFAULT_TOOLS]
-    return copy.deepcopy(schemas), {known.name: _route(known) for known in _DEFAULT_TOOLS}
+def default_tool_spec(*names: str) -> tuple[Schemas, DispatchTable]:
+    """Return `(schemas, dispatch)` of the built-in tools of these names, as a fresh copy.
+
+    Without names these are the four tools that an agent has unless it is told otherwise. Raises `ConfigError` for a
+    name that no built-in tool has.
+    """
+    chosen = [_known(name) for name in names] if names else _DEFAULT_TOOLS
+    schemas = [schema_entry(known.tool(_unbound)) for known in chosen]
+    return copy.deepcopy(schemas), {known.name: _route(known) for known in chosen}
+
+
+def _known(name: str) -> Definition:
+    known = {definition.name: definition for definition in _CURRENT.values()}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the built-in tools are {', '.join(known)}"
+        raise ConfigError(f"no built-in tool is called {name!r}", hint=hint)
+    return known[name]
 
 
 def _route(known: Definition) -> DispatchEntry:
@@ -172,7 +207,7 @@ def _route(known: Definition) -> DispatchEntry:
 
 
 def _default_route(name: str) -> Mapping[str, object]:
-    known = next((known for known in definitions.BUILT_IN if known.name == name), None)
+    known = next((known for known in _CURRENT.values() if known.name == name), None)
     return {} if known is None else dict(_route(known))
 
 

@@ -5,7 +5,6 @@ Floor: 3. Owns: what these answer, and what is recorded before; never: what a pa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ from plait.hands.file_patch import PatchPlan, Removal, Step, plan_hunks, planned
 from plait.hands.locks import FileLocks
 from plait.hands.patch import hunks_for, parse_patch
 from plait.hands.reach import Place
-from plait.hands.versions import Versions
-from plait.hands.workspace import Files
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
-from plait.tools.file_recovery import BEGAN, as_intended, root_digest
+from plait.tools.checkpoints import Checkpointer, recording
+from plait.tools.file_recovery import BEGAN, FileRecovery, as_intended, root_digest
 from plait.tools.files import changed
 
 _DIFF_LINES_MAX: Final = 400
@@ -48,34 +46,33 @@ _ELSEWHERE: Final = (
 class Patching:
     """Applies patches in one workspace. Safe in any thread."""
 
-    root: str | os.PathLike[str]
-    places: Callable[[ToolContext | None], Files]
-    """Where a call may write."""
-    anywhere: Files
-    """Where a call that was begun is looked after: it was allowed to be there."""
+    ground: FileRecovery
+    """The workspace, where calls may write in it, and what keeps the contents before."""
     locks: FileLocks
-    versions: Callable[[], Versions | None] = lambda: None
-    """Keeps what files hold before they are changed, where somebody may want to take the change back."""
+    checkpoints: Checkpointer | None = None
+    """Learns of every change, so that it can be rolled back."""
 
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
         """Apply a patch of any number of files, all of it or nothing."""
-        files = self.places(call)
+        files = self.ground.places(call)
         with planned_patch(files, parse_patch(input), self.locks) as plan:
             plan = plan.under(_temporaries(call))
             data = _data(plan)
-            written = plan.apply(files)
+            with recording(self.checkpoints, *((change.intent, change.before) for change in plan.changes)):
+                written = plan.apply(files)
         data["created_directories"] = _made(written)
         count = len(plan.steps)
         return "\n".join((f"OK: {count} {'file' if count == 1 else 'files'} changed", *map(_told, plan.steps))), data
 
     def patch_file(self, path: str, patch: str, expected_sha256: str | None, call: ToolContext | None) -> Answer:
         """Apply the hunks of a patch to one file. Raises `Refusal`."""
-        with self.places(call).pin(path, "write") as target, self.locks.hold(target):
+        with self.ground.places(call).pin(path, "write") as target, self.locks.hold(target):
             hunks = hunks_for(path, patch)
             plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
             plan = as_intended(plan, call)
-            diff, written = plan.diff(), plan.apply()
+            with recording(self.checkpoints, (plan.intent, plan.before)):
+                diff, written = plan.diff(), plan.apply()
         said = "".join(f"; {note}" for note in notes)
         return f"OK: applied {len(hunks)} hunk(s) to {path}{said}", changed(path, written, diff)
 
@@ -85,22 +82,22 @@ class Patching:
         return Recovery(self._intend, self._settle)
 
     def _intend(self, keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
-        with planned_patch(self.places(context), parse_patch(str(keywords["input"]))) as plan:
+        with planned_patch(self.ground.places(context), parse_patch(str(keywords["input"]))) as plan:
             changes = plan.changes
-        versions = self.versions()
+        versions = self.ground.versions()
         for change in changes:
             if versions is not None and change.before is not None:
                 versions.keep(change.before.data, change.before.sha256)
-        return {"files": [change.intent.to_dict() for change in changes], "root": root_digest(self.root)}
+        return {"files": [change.intent.to_dict() for change in changes], "root": root_digest(self.ground.root)}
 
     def _settle(self, keywords: Mapping[str, object], context: ToolContext) -> ToolResult:
         assert context.intent is not None
         intents = intents_of(context.intent)
-        if context.intent.get("root") != root_digest(self.root):
+        if context.intent.get("root") != root_digest(self.ground.root):
             return ToolResult("", _ELSEWHERE.format(began=BEGAN), status="unknown")
         became: dict[str, Settled] = {}
         for intent in intents:
-            with self.anywhere.pin(intent.path, "write") as target:
+            with self.ground.anywhere.pin(intent.path, "write") as target:
                 became[intent.path] = settle(target, intent)
         outcomes = set(became.values())
         whole = outcomes.pop() if len(outcomes) == 1 else "partly"

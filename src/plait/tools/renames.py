@@ -36,6 +36,7 @@ RENAMED: Final[Mapping[str, Rename]] = MappingProxyType(
         "find_files": Rename("glob"),
         "search_text": Rename("search_files"),
         "list_directory": Rename("list_dir"),
+        "todo_write": Rename("todo"),
     }
 )
 """Names that are understood beside the advertised ones; rules and hooks treat both alike."""

@@ -24,6 +24,7 @@ from plait.hands.text import marker
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import FAILURE, Reply
 from plait.tools.kept_commands import LOST, KeptCommands, KeptIntent, recovered
+from plait.tools.rtk import Rtk
 from plait.tools.spill import Spill, where
 
 OnText = Callable[[str], None]
@@ -52,6 +53,8 @@ class ShellOptions:
     output: OnText | None = None
     grace_s: float = 2.0
     """How long a command that is stopped has to end by itself."""
+    rtk: Rtk | None = None
+    """Rewrites command lines before they run."""
 
 
 @dataclass(eq=False)
@@ -113,6 +116,11 @@ class Shell:
         base = os.environ if self.options.environment is None else self.options.environment
         return child_environment(base, keep=self.options.keep)
 
+    def rewritten(self, command: str) -> str:
+        """Return the command line that runs in place of another, where the user has asked for that."""
+        rtk = self.options.rtk
+        return command if rtk is None else rtk.rewritten(command, self.root, self.environment())
+
     def _limit_s(self, timeout_s: float | None) -> float:
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         if not 0 < limit_s <= self.options.timeout_max_s:
@@ -125,13 +133,14 @@ class Shell:
 
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
         cancel: Cancel | None = None if context is None else context.cancel
+        line = Command.shell(self.rewritten(command))
         intent = None if context is None or self.kept is None else context.intent
         if intent is None or self.kept is None:
             self.has_run.set()
             options = self._run_options(limit_s, self.own_mark, separates_errors=separates_errors)
-            return run(Command.shell(command), options, cancel)
+            return run(line, options, cancel)
         options = self._run_options(limit_s, self.kept.mark, separates_errors=separates_errors)
-        return self.kept.run(Command.shell(command), options, KeptIntent.from_dict(intent), cancel)
+        return self.kept.run(line, options, KeptIntent.from_dict(intent), cancel)
 
     def _run_options(self, limit_s: float, mark: str, *, separates_errors: bool) -> RunOptions:
         options, output = self.options, self.options.output

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.core.events import Committed, Event
-from plait.core.facts import CLEAR, Fact, Reset, ToolEnd
+from plait.core.facts import CLEAR, Fact, Observation, Reset, ToolEnd
 from plait.tools.answer import Answer, Reply, answering
 
 State = Literal["pending", "in_progress", "done"]
@@ -82,6 +82,8 @@ class TodoList:
         """Take one recorded fact."""
         if isinstance(fact, ToolEnd) and fact.result.data is not None and KEY in fact.result.data:
             self.restore(fact.result.data[KEY])
+        elif isinstance(fact, Observation) and KEY in fact.data:
+            self.restore(fact.data[KEY])
         elif isinstance(fact, Reset) and fact.why == CLEAR:
             self.restore({"items": [], "next_id": self._next_id})
 
@@ -141,6 +143,13 @@ class TodoList:
         done = sum(item.state == "done" for item in items)
         lines = [f"  {_MARKS[item.state]} {item.id}. {item.text}" for item in items] or ["  (nothing to do)"]
         return "\n".join((f"Todos ({done}/{len(items)} done):", *lines)), {"ok": True, KEY: self.to_dict()}
+
+
+def todos_after(facts: Iterable[Fact]) -> dict[str, object]:
+    """Return the list that these facts leave, as `restore` takes it."""
+    todos = TodoList()
+    follow_todos(todos, facts)
+    return todos.to_dict()
 
 
 def follow_todos(todos: TodoList, facts: Iterable[Fact]) -> None:

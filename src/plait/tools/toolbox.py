@@ -28,10 +28,13 @@ from plait.tools.file_recovery import FileRecovery, planned_replacement, planned
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
 from plait.tools.kept_commands import KeptCommands
+from plait.tools.patching import Patching, patched_places
 from plait.tools.places import POLICIES, Outside, Places, PolicyName
 from plait.tools.renames import canonical
+from plait.tools.rtk import Rtk
 from plait.tools.shell import OnText, Shell, ShellOptions
 from plait.tools.spill import Spill
+from plait.tools.todo import TodoList
 from plait.tools.undo import Undo
 
 CHARS_PER_TOKEN: Final = 4
@@ -65,6 +68,8 @@ class ToolboxOptions:
     """How long a command that is stopped has to end by itself."""
     job_grace_s: float = GRACE_S
     """The same for a background job whose time is up."""
+    rtk: Rtk | None = None
+    """Rewrites command lines before they run."""
     output: OnText | None = None
     """Takes a command's output as it comes; may not raise."""
     ask_user: AskUser | None = None
@@ -107,6 +112,7 @@ class Toolbox:
                 options.keep,
                 options.output,
                 options.grace_s,
+                options.rtk,
             ),
             self._spill,
         )
@@ -123,7 +129,9 @@ class Toolbox:
         files = FileRecovery(
             self.root, lambda call: self._writer(call).places, self._files_anywhere.places, lambda: self._versions
         )
+        self.patching, self.todos = Patching(files, self.locks), TodoList()
         self._recoveries = {
+            "apply_patch": self.patching.recovery,
             "write_file": files.of(planned_write),
             "str_replace": files.of(planned_replacement("first")),
             "edit_file": files.of(planned_replacement("refuse")),
@@ -154,6 +162,8 @@ class Toolbox:
         """
         try:
             path = call.arguments.get("path")
+            if canonical(call.name) == "apply_patch":
+                return patched_places(call.arguments.get("input"), self._places.classify)
             if canonical(call.name) not in _WITH_PATH or not isinstance(path, str):
                 return "inside"
             return self._places.classify(path)
@@ -222,14 +232,20 @@ class Toolbox:
     def str_replace(
         self,
         path: str,
-        old_str: str,
-        new_str: str,
+        old_str: str | None = None,
+        new_str: str | None = None,
         replace_all: bool = False,
         expected_sha256: str | None = None,
         *,
+        patch: str | None = None,
         call: ToolContext | None = None,
     ) -> Reply:
-        """Replace the first occurrence of a snippet, or every one."""
+        """Replace the first occurrence of a snippet, or every one, or what the hunks of a patch say."""
+        if patch:
+            return self.patching.patch_file(path, patch, expected_sha256, call)
+        if old_str is None or new_str is None:
+            name = "old_str" if old_str is None else "new_str"
+            raise Refusal("INVALID_INPUT", f"{name} is missing", hint="give old_str and new_str, or patch")
         change = Replacement(old_str, new_str, "all" if replace_all else "first")
         return self._writer(call).str_replace(path, change, expected_sha256, call)
 

@@ -14,7 +14,7 @@ from plait.cli.exits import Exit
 from plait.cli.specs import built_in_spec
 from plait.session.keeping import kept_at
 from plait.session.opening import init_session
-from plait.session.recorded import Recorded, home_of
+from plait.session.recorded import RecordedTerms, home_of
 from plait.session.resetting import clear_session
 from plait.store.sessions import Sessions
 
@@ -29,7 +29,7 @@ def clear(session: str, *, as_json: bool) -> int:
     rewind` goes back to it.
     """
     place = kept_at(session) or Sessions.of(os.environ).find(session)
-    recorded = Recorded.of(place)
+    recorded = RecordedTerms.of(place)
     spec = built_in_spec(recorded.model or "none", recorded.endpoint)
     folder = str(home_of(recorded) or os.getcwd())
     with init_session(spec, resumed_from=str(place.path), workspace=folder, strict_cache_proof=False) as opened:

@@ -17,7 +17,7 @@ from plait.core.errors import ConfigError
 from plait.engine.spec_entry import with_entry
 from plait.models.endpoint import endpoint_of
 from plait.session.keeping import kept_at, target_of
-from plait.session.recorded import Recorded, home_of, port
+from plait.session.recorded import RecordedTerms, home_of, port
 from plait.store.layout import SessionFolder
 from plait.store.sessions import Sessions
 
@@ -30,7 +30,7 @@ class Going:
     """A session that is kept, and the terms that it began on."""
 
     place: SessionFolder
-    recorded: Recorded
+    recorded: RecordedTerms
 
 
 def session_meant(options: RunOptions) -> Going | None:
@@ -54,7 +54,7 @@ def session_meant(options: RunOptions) -> Going | None:
                 hint="`plait sessions list --all` names those of other folders",
             )
         place = SessionFolder(newest.folder)
-    return Going(place, Recorded.of(place))
+    return Going(place, RecordedTerms.of(place))
 
 
 def folder_of(going: Going) -> str:

@@ -20,7 +20,7 @@ from plait.core.errors import ConfigError
 from plait.engine.spec import load_specification
 from plait.kernel.rerun import Difference
 from plait.session.keeping import kept_at
-from plait.session.recorded import Recorded, bind
+from plait.session.recorded import RecordedTerms, bind
 from plait.session.replaying import Replay, Section, common_length, replay_session
 from plait.store.layout import SessionFolder
 from plait.store.sessions import Sessions
@@ -51,7 +51,7 @@ def replay(session: str, spec: str | None, *, as_json: bool) -> int:
 
 
 def _spec(place: SessionFolder, path: str | None) -> Mapping[str, Any]:
-    recorded = Recorded.of(place)
+    recorded = RecordedTerms.of(place)
     if path is not None:
         return bind(load_specification(recorded.model, recorded.endpoint, path), recorded).schema
     if not recorded.model:

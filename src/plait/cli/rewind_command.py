@@ -19,7 +19,7 @@ from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
 from plait.session.keeping import kept_at
 from plait.session.opening import init_session
-from plait.session.recorded import Recorded, home_of
+from plait.session.recorded import RecordedTerms, home_of
 from plait.session.rewinding import FileBack, Rewound, rewind as rewind_session
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
@@ -51,7 +51,7 @@ def rewind(session: str, turn: int | None, directory: str | None, *, dry_run: bo
     place = kept_at(session) or Sessions.of(os.environ).find(session)
     if turn is None:
         return _list(place, as_json=as_json)
-    recorded = Recorded.of(place)
+    recorded = RecordedTerms.of(place)
     folder = directory or str(home_of(recorded) or "")
     if not folder:
         raise ConfigError(f"the session worked in {recorded.cwd!r}, which is gone", hint="say with -C where it is now")

@@ -16,7 +16,7 @@ from plait.core.facts import Decided, Fact, MessageAdded, TurnStart
 from plait.core.usage import Usage
 from plait.kernel.effects import Act, Approve, Boundary, Effect, Record, Think, Wait
 from plait.kernel.loop import Loop, turn
-from plait.kernel.recorded import Recorded, Unclear
+from plait.kernel.playback import Playback, Unclear
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
@@ -62,7 +62,7 @@ def rerun(facts: Iterable[Fact], tools: ToolTable, rules: Rules, fingerprint: Fi
         tools: as the conversation had them; none is called.
         fingerprint: is asked about each request whose digest is in the log, in order.
     """
-    director = _Director(Recorded(facts), tools, rules, fingerprint)
+    director = _Director(Playback(facts), tools, rules, fingerprint)
     director.run()
     return director.told
 
@@ -70,7 +70,7 @@ def rerun(facts: Iterable[Fact], tools: ToolTable, rules: Rules, fingerprint: Fi
 class _Director:
     """Plays the log to the loop."""
 
-    def __init__(self, log: Recorded, tools: ToolTable, rules: Rules, fingerprint: Fingerprint) -> None:
+    def __init__(self, log: Playback, tools: ToolTable, rules: Rules, fingerprint: Fingerprint) -> None:
         self.told = Rerun()
         self._log = log
         self._tools, self._rules, self._fingerprint = tools, rules, fingerprint

@@ -18,7 +18,7 @@ from plait.core.facts import Fact
 from plait.core.ids import new_id
 from plait.engine.spec import model_of
 from plait.kernel.state import FoldError, State, fold
-from plait.session.recorded import Bound, Recorded, Schema, bind, port
+from plait.session.recorded import Bound, RecordedTerms, Schema, bind, port
 from plait.session.session_log import SessionLog
 from plait.store.importing import import_session, is_journal
 from plait.store.jsonl import JsonlLog
@@ -85,12 +85,12 @@ def target_of(schema: Schema, given: Given) -> Target:
     place = _named(name) if name else _meant(str(meant))
     if not _exists(place):
         return Target(place.path.name, place, False, schema, is_resume=True)
-    recorded = Recorded.of(place)
+    recorded = RecordedTerms.of(place)
     source_model = ""
     if recorded.model and recorded.model != model_of(schema):
         source_model = recorded.model
         place = port(place, place.path.name, schema)
-        recorded = Recorded.of(place)
+        recorded = RecordedTerms.of(place)
     bound: Bound = bind(schema, recorded)
     notice = bound.notice
     if source_model:

@@ -33,7 +33,7 @@ PINNED: Final = "provider_pinned"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedTerms:
     """The terms that a session began on; empty where it did not say."""
 
     model: str = ""
@@ -44,12 +44,12 @@ class Recorded:
     ported_from: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, place: SessionFolder) -> Recorded:
+    def of(cls, place: SessionFolder) -> RecordedTerms:
         """Read what a session said first of all; raise `JournalError` where it cannot be read."""
         return cls.told(said_at_start(place.journal))
 
     @classmethod
-    def told(cls, said: Mapping[str, object]) -> Recorded:
+    def told(cls, said: Mapping[str, object]) -> RecordedTerms:
         """Understand what a session said."""
         key = said.get("key", said.get("auth"))
         ported = said.get("ported_from")
@@ -94,7 +94,7 @@ def provider_recorded(facts: Iterable[Fact]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def bind(schema: Schema, recorded: Recorded) -> Bound:
+def bind(schema: Schema, recorded: RecordedTerms) -> Bound:
     """Return a spec that asks where the session was begun, with the key from where it came; the given one stays."""
     bound: dict[str, Any] = copy.copy(schema) if isinstance(schema, dict) else dict(schema)
     unused: list[str] = []
@@ -152,7 +152,7 @@ def ported_name(id: str, schema: Schema) -> str:
     return f"{id[:_NAME_CHARS]}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def home_of(recorded: Recorded) -> Path | None:
+def home_of(recorded: RecordedTerms) -> Path | None:
     """Return the folder that a session works in, None where it did not say or it is gone."""
     return Path(recorded.cwd) if recorded.cwd and Path(recorded.cwd).is_dir() else None
 

@@ -35,7 +35,7 @@ _BIRTH: Final = b'{"seq":0,"type":"journal",'
 
 
 @dataclass
-class JournalState:
+class OlderJournal:
     """What an older journal comes to."""
 
     messages: list[Json] = field(default_factory=list)
@@ -65,11 +65,11 @@ def import_session(source: Path, folder: Path, conversation: str) -> Path:
     if journal is not None and "up_to_seq" in metadata:
         # The cache of a session of plait's is no reason to overlook that its journal is damaged.
         load_journal(journal)
-    state = JournalState() if journal is None else replay_older(_read(journal), str(journal))
+    state = OlderJournal() if journal is None else replay_older(_read(journal), str(journal))
     wins = state.entries_replayed and (not kept or state.mid_turn or len(state.messages) > 1)
     items = state.messages if wins else kept
     facts: list[Fact] = [Observation("session_start", {"imported_from": str(source), **metadata})]
-    facts.append(Reset(0, 0, tuple(_history(items, state if wins else JournalState(), str(source))), "import"))
+    facts.append(Reset(0, 0, tuple(_history(items, state if wins else OlderJournal(), str(source))), "import"))
     entries = [Entry(seq, state.at_ms, "", fact) for seq, fact in enumerate(facts, 1)]
     return write_journal(folder, conversation, {"imported_from": str(source)}, entries)
 
@@ -86,9 +86,9 @@ def is_journal(folder: Path) -> bool:
         raise cannot_open(path, error, "read") from error
 
 
-def replay_older(data: bytes, path: str = "") -> JournalState:
+def replay_older(data: bytes, path: str = "") -> OlderJournal:
     """Return what an older journal says; an unfinished last line is left out, damage before it raises."""
-    state, turns, offset = JournalState(), 0, 0
+    state, turns, offset = OlderJournal(), 0, 0
     lines = data.splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
         try:
@@ -109,7 +109,7 @@ def replay_older(data: bytes, path: str = "") -> JournalState:
     return state
 
 
-def _take(state: JournalState, record: Json) -> int:
+def _take(state: OlderJournal, record: Json) -> int:
     """Take a record in; return how many more turns are open after it."""
     kind, call_id = record.get("type"), str(record.get("call_id") or "")
     state.entries_replayed += 1
@@ -130,7 +130,7 @@ def _take(state: JournalState, record: Json) -> int:
     return {"turn_start": 1, "turn_end": -1}.get(str(kind), 0)
 
 
-def _history(items: Iterable[Mapping[str, object]], state: JournalState, path: str) -> list[Message]:
+def _history(items: Iterable[Mapping[str, object]], state: OlderJournal, path: str) -> list[Message]:
     """The messages, every call with exactly one result: as recorded, or unknown, or not run."""
     try:
         read = decode_messages(items)
@@ -148,7 +148,7 @@ def _history(items: Iterable[Mapping[str, object]], state: JournalState, path: s
     return history
 
 
-def _result(call_id: str, state: JournalState) -> ToolResult:
+def _result(call_id: str, state: OlderJournal) -> ToolResult:
     if call_id in state.results:
         return ToolResult(call_id, state.results[call_id])
     if call_id in state.pending_tool_calls:

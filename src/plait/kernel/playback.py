@@ -58,7 +58,7 @@ class Unclear(Exception):
     """The facts do not say what an effect was answered with."""
 
 
-class Recorded:
+class Playback:
     """A log, read from one fact to the next; observations are passed over."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:

@@ -20,10 +20,13 @@ from plait.hands.jobs import OUTPUTS, Job, JobState
 from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools.answer import Reply
 from plait.tools.background_specs import (
+    NOHUP_QUERY,
     NOHUP_TIMEOUT_MIN,
+    NOHUP_WAIT,
     TIMEOUT_MAX_S,
     WAIT_FOR_MAX_SECONDS,
     WAIT_FOR_UNIT_SECONDS,
+    nohup_with,
 )
 from plait.tools.board import Board, ending
 from plait.tools.kept_commands import NEVER, RESTARTED
@@ -76,6 +79,15 @@ class Background:
         self._shell = shell
         self._grace_s = grace_s
 
+    def tools(self, timeout_min: float = NOHUP_TIMEOUT_MIN) -> list[Tool]:
+        """Return the three tools, for an agent that is given its tools; jobs have so many minutes unless told."""
+        nohup = nohup_with(timeout_min).tool(self.nohup, recovery=self.recovery())
+        return [
+            with_default_timeout(nohup, timeout_min),
+            NOHUP_QUERY.tool(self.query),
+            NOHUP_WAIT.tool(self.wait),
+        ]
+
     def nohup(
         self,
         command: str,
@@ -105,7 +117,8 @@ class Background:
             return _answer(self._scheduled(job, state))
         if state.phase == "running" and self.board.asks_again(job):
             hint = f'wait for it: nohup_wait {{"tool_exec_id": "{job.id}", "howmuch": 60}}'
-            return _failed({"error": "it still runs, as it did a moment ago", "hint": hint, "tool_exec_id": job.id})
+            # Advice, and no failure: nothing has gone wrong.
+            return _answer({"error": "it still runs, as it did a moment ago", "hint": hint, "tool_exec_id": job.id})
         told: dict[str, object] = {"tool_exec_id": job.id, "completed": state.phase == "over"}
         files, sizes = self.board.files(job), {stream: self.board.size_bytes(job, stream) for stream in OUTPUTS}
         told |= {"returncode": None, **self.board.times(job, state), "cwd": job.terms.cwd, **files}
@@ -330,10 +343,6 @@ def _wrong(problem: str, hint: str) -> Refusal:
 def _answer(told: Mapping[str, object], *ended: str) -> tuple[str, dict[str, object]]:
     data = {TOLD: list(ended)} if ended else {}
     return dump(dict(told)), {**data}
-
-
-def _failed(told: Mapping[str, object]) -> Reply:
-    return dump(dict(told)), {"ok": False, "error": told["error"]}
 
 
 def _refused(refusal: Refusal, **more: object) -> Reply:

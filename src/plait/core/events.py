@@ -6,10 +6,11 @@ Floor: 0. Owns: event types; never: markup, or a decision that depends on who li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from plait.core.facts import Entry
+from plait.core.values import dataclass
 
 DeltaKind = Literal["content", "reasoning", "tool_arguments"]
 Piece = tuple[DeltaKind, str]

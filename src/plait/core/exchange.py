@@ -6,12 +6,12 @@ Floor: 0. Owns: the shapes both sides agree on; never: a wire, or a decision to 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import ErrorClass
 from plait.core.messages import Message, StopReason
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 TOOLS_LOADED: Final = "tools_loaded"
 """Member of a result's data that says which tools it has loaded."""

@@ -6,11 +6,12 @@ Floor: 0. Owns: one frozen payload a fact type; never: bytes (`core.codec`) or t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plait.core.messages import Message, StopReason, ToolResult
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ results of all its calls in call order. The system prompt is composed for each s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from plait.core.strict_json import JsonInvalid, dump, parse_object
+from plait.core.values import dataclass
 
 if TYPE_CHECKING:
     import os

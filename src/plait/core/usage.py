@@ -5,9 +5,10 @@ Floor: 0. Owns: adding usages up honestly; never: a price.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import ClassVar, Final, Literal
+
+from plait.core.values import dataclass
 
 Provenance = Literal["reported", "computed", "estimated", "unavailable"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
@@ -18,6 +18,7 @@ from plait.core.events import Delta, Event
 from plait.core.ids import new_id
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
+from plait.core.values import dataclass
 from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.cache_proof import CacheTerms, ProofMode

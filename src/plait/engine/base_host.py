@@ -6,7 +6,7 @@ Floor: 4. Owns: everything about a turn that has no colour; never: waiting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
@@ -16,6 +16,7 @@ from plait.core.exchange import Reply
 from plait.core.facts import Fact, ToolStart
 from plait.core.messages import Message, Text, ToolCall
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.cache_watch import CacheWatch

@@ -9,11 +9,12 @@ leaves no trace of its own: its numbers stand on the answer. `Observation("provi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal, get_args
 
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, RetryScheduled, RoundClosed, TurnEnd
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.cache_proof import TTL_S
 
 REQUEST: Final = "provider_request"

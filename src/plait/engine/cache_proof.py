@@ -8,11 +8,12 @@ Floor: 4. Owns: what follows from an answer's numbers, in every mode; never: a c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
 from plait.core.errors import ConfigError
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.models.profiles import EndpointProfile
 
 ProofMode = bool | Literal["every", "auto"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
 

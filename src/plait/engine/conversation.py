@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -18,6 +18,7 @@ from plait.core.facts import Observation, Reset
 from plait.core.ids import new_id
 from plait.core.images import IMAGE_BYTES_MAX
 from plait.core.messages import Image, Message
+from plait.core.values import dataclass
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
 from plait.engine.cache_proof import CacheTerms

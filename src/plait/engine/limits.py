@@ -5,9 +5,9 @@ Floor: 4. Owns: the limits of a turn and the check against them; never: a price.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
+from plait.core.values import dataclass
 from plait.kernel.effects import Stop
 from plait.kernel.state import State
 

@@ -6,13 +6,14 @@ Floor: 4. Owns: how an end reads as a status, a text and an error; never: how it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, Literal, cast
 
 from plait.core.errors import InvalidOutput, LimitReached, ModelProtocolError, PlaitError
 from plait.core.exchange import ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import End
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ import time
 from collections import deque
 from concurrent import futures
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
 from plait.engine.calls import failure_of, given_up, not_run, result_of, stopped, timed_out

@@ -8,13 +8,13 @@ A new capability is a tool, an injected message, a rule or a hook. A seventh eff
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from plait.core.exchange import Purpose, View
 from plait.core.facts import Fact
 from plait.core.messages import Message, ToolCall, ToolResult
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

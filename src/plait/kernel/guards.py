@@ -6,11 +6,11 @@ Floor: 1. Owns: what counts as no progress, and the words the model is told; nev
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.kernel.deferral import is_mute
 from plait.kernel.effects import Stop
 from plait.kernel.rules import Guards

@@ -6,12 +6,13 @@ Floor: 1. Owns: the protocol between engine and models; never: a wire or a trans
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from plait.core.cancel import Cancel
 from plait.core.events import Piece
 from plait.core.exchange import Reply, ToolSchema
+from plait.core.values import dataclass
 from plait.kernel.deferral import Deferral
 from plait.kernel.effects import Think
 

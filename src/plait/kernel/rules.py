@@ -5,10 +5,11 @@ Floor: 1. Owns: the numbers and the arithmetic of retry delays; never: a clock o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plait.core.exchange import ProviderFailed
+from plait.core.values import dataclass
 
 _DOUBLINGS_MAX: Final = 64
 _AGE_S: Final = 10 * 365 * 86_400

@@ -6,7 +6,7 @@ Floor: 1. Owns: what each fact means for the state; never: when a fact is record
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from plait.core.exchange import View
@@ -27,6 +27,7 @@ from plait.core.facts import (
 )
 from plait.core.messages import CUT, Message, StopReason, ToolCall, ToolResult
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import Record
 
 

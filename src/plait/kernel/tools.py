@@ -6,7 +6,7 @@ Floor: 1. Owns: `Tool`, argument checks, which calls may run side by side; never
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, cast, get_args
@@ -16,6 +16,7 @@ from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Image, Message, ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, plain, text_of
+from plait.core.values import dataclass
 from plait.kernel.deferral import SEARCH_TOOL, Deferral, active, not_loaded
 
 Check = Callable[[Mapping[str, object]], str | None]

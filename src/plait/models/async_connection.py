@@ -10,9 +10,10 @@ import select
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from plait.core.values import dataclass
 from plait.models.failures import ProxyRefused
 from plait.models.http1 import ResponseParser, request_head
 from plait.models.routes import Route, is_address

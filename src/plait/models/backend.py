@@ -9,7 +9,7 @@ import copy
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 from plait._version import __version__
 from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.models.credentials import Credentials
 from plait.models.endpoint import SECRET_NAME, Endpoint
 from plait.models.limiter import RateLimiter

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from plait.core.exchange import ProviderFailed
+from plait.core.values import dataclass
 from plait.models.endpoint import Endpoint
 from plait.models.routes import is_private
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.models.profiles import EndpointProfile, profile_named, profile_of
 from plait.models.routes import is_private
 

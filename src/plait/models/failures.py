@@ -9,12 +9,13 @@ import errno
 import socket
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed
+from plait.core.values import dataclass
 from plait.models.http1 import BrokenOff
 from plait.models.pace import Pace
 

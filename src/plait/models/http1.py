@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from plait.core.values import dataclass
 
 HEAD_BYTES_MAX: Final = 65_536
 _LINE_BYTES_MAX: Final = 8_192

@@ -9,10 +9,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Final, Self
 
+from plait.core.values import dataclass
 from plait.models.credentials import FromEnv
 
 RECOVERY_S: Final = 60.0

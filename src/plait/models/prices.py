@@ -11,13 +11,14 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Context, Decimal, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.models.transport import HttpRequest, Timeouts, Transport
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ The table itself is data and stands in `profile_table`. A host that is not in it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
+from plait.core.values import dataclass
 from plait.models.routes import is_private
 from plait.wire.profile import WireName, WireProfile
 

@@ -9,11 +9,12 @@ import base64
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.models.transport import Network
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ A request that failed was cached by nobody, so the measure is the last request t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from hashlib import blake2b
 from typing import Final, Literal
 
 from plait.core.exchange import ToolSchema
+from plait.core.values import dataclass
 from plait.wire.codec import codec
 from plait.wire.prefix import Prefix, Sent
 from plait.wire.profile import WireProfile

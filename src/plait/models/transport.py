@@ -9,10 +9,11 @@ followed, certificates are checked, bodies come decoded, and every failure is a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from plait.core.cancel import Cancel
+from plait.core.values import dataclass
 
 
 class Aborted(Exception):

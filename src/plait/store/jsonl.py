@@ -13,12 +13,12 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import JournalError, JournalFull, JournalPoisoned, SessionBusy
 from plait.core.facts import Entry, Fact, TurnEnd
+from plait.core.values import dataclass
 from plait.store import disk
 from plait.store.records import Chain
 from plait.store.writer import WriterNote, note_path

@@ -12,11 +12,11 @@ import contextlib
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import JournalError, JournalFull, SessionBusy
+from plait.core.values import dataclass
 from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog

@@ -26,7 +26,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import orjson
@@ -35,6 +35,7 @@ from plait.core.codec import decode_fact, encode_fact
 from plait.core.errors import JournalCorrupt, JournalVersion
 from plait.core.facts import Entry, Fact
 from plait.core.strict_json import plain, text_of
+from plait.core.values import dataclass
 
 VERSION: Final = 1
 _BIRTH: Final = b'{"seq":0,"type":"journal","v":'

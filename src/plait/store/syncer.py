@@ -14,10 +14,10 @@ import queue
 import threading
 import time
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.facts import Entry, Fact
+from plait.core.values import dataclass
 from plait.store.group_sync import FILES_MIN, GroupSync
 from plait.store.jsonl import JsonlLog, Write
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.facts import Fact, MessageAdded, Reset, RoundClosed, ToolEnd
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.kernel.state import fold
 from plait.store import disk
 from plait.store.opening import cannot_open, load_journal

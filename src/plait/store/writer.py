@@ -13,10 +13,10 @@ import contextlib
 import os
 import re
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.store import disk
 
 _NOTE: Final = re.compile(rb" *(\d{1,10}) +(\d{1,19}) ([0-9a-f]{8})\n")

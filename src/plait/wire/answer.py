@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
 from plait.core.exchange import Reply
@@ -15,6 +15,7 @@ from plait.core.ids import new_id
 from plait.core.messages import Message, Opaque, Part, Reasoning, StopReason, Text, ToolCall
 from plait.core.strict_json import JsonInvalid, parse_object
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.wire.failure import Failure
 from plait.wire.profile import DecodeOptions
 from plait.wire.words import plain_word

@@ -6,12 +6,13 @@ Floor: 1. Owns: what an event and a content block mean; never: the rules every w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.core.events import DeltaKind, Piece
 from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
 from plait.core.strict_json import JsonInvalid, parse
+from plait.core.values import dataclass
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import text_of_arguments
 from plait.wire.decoder import Decoder, place_of

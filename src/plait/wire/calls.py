@@ -21,12 +21,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid, dump
+from plait.core.values import dataclass
 from plait.wire.bounds import CALLS_MAX
 
 _STRUCTURE: Final = re.compile(r'["\\{}\[\]]')

@@ -6,12 +6,13 @@ Floor: 1. Owns: what a chunk, a choice and a delta mean; never: which call a fra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from plait.core.events import Piece
 from plait.core.messages import Part, Reasoning, Text, ToolCall
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
 from plait.wire.decoder import Decoder, failure_in, place_of

@@ -6,10 +6,10 @@ Floor: 1. Owns: the list of wires; never: a socket.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.wire.decoder import Decoder
 from plait.wire.encoding import ToolEntry
 from plait.wire.profile import DecodeOptions, Encoded, RequestParams, WireName, WireProfile

@@ -6,8 +6,10 @@ Floor: 1. Owns: finding message, code and type; never: what they mean.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from plait.core.values import dataclass
 
 MESSAGE_CHARS_MAX: Final = 2_000
 _PARAM_CHARS_MAX: Final = 200

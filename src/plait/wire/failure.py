@@ -6,7 +6,6 @@ Floor: 1. Owns: the finding and its way into an exception; never: how it was fou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -14,6 +13,7 @@ from plait.core.errors import ErrorClass
 from plait.core.exchange import TRANSIENT, ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 Detail = Literal["", "incomplete_stream", "not_event_stream", "garbled_event", "empty_answer", "too_large"]
 

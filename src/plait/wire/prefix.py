@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plait.core.exchange import View
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.wire.profile import Encoded
 
 MARKS_MAX: Final = 4

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from plait.core.values import dataclass
 from plait.wire.names import Alphabet
 
 WireName = Literal["chat", "responses", "anthropic"]

@@ -9,12 +9,13 @@ An item is known by its place in the output, not by its id: gateways give it a n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.core.events import DeltaKind, Piece
 from plait.core.messages import Opaque, Part, Reasoning, Text, ToolCall
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import text_of_arguments
 from plait.wire.decoder import Decoder, failure_in, place_of

@@ -20,6 +20,7 @@ from plait.session.keeping import kept_at, target_of
 from plait.session.recorded import RecordedTerms, home_of, port
 from plait.store.layout import SessionFolder
 from plait.store.sessions import Sessions
+from plait.tools.background_specs import NOHUP, enable_nohup
 
 if TYPE_CHECKING:
     from plait.cli.running import RunOptions
@@ -82,6 +83,8 @@ def bound_to(options: RunOptions, going: Going, spec: Mapping[str, Any]) -> tupl
     A provider that the flags name, and that is another than the session's, gets a copy of it, as another model does.
     """
     place = going.place
+    if not options.spec and NOHUP.name in going.recorded.tools and isinstance(spec, dict):
+        enable_nohup(spec)  # it may have left jobs, and its requests begin as they did
     if options.endpoint and _address(options.endpoint) != _address(going.recorded.endpoint):
         place = port(place, place.path.name, spec)
     folder = str(place.path)

@@ -42,6 +42,8 @@ class RecordedTerms:
     """Where its key is: fields of an agent spec, never a key. None where it did not say."""
     cwd: str = ""
     ported_from: Mapping[str, object] = field(default_factory=dict)
+    tools: frozenset[str] = frozenset()
+    """The names of those that it was shown."""
 
     @classmethod
     def of(cls, place: SessionFolder) -> RecordedTerms:
@@ -59,6 +61,7 @@ class RecordedTerms:
             {name: str(key[name]) for name in _KEY_FIELDS if key.get(name)} if isinstance(key, Mapping) else None,
             _text(said.get("cwd")),
             ported if isinstance(ported, Mapping) else {},
+            _names(said.get("tools")),
         )
 
 
@@ -83,6 +86,11 @@ def start_of(session: Mapping[str, Any], key: Mapping[str, str], cwd: str, setup
         "plait": __version__,
     }
     return Observation(START, told)
+
+
+def _names(tools: object) -> frozenset[str]:
+    entries = tools if isinstance(tools, list) else []
+    return frozenset(str(entry.get("name", "")) for entry in entries if isinstance(entry, Mapping))
 
 
 def provider_recorded(facts: Iterable[Fact]) -> str | None:

@@ -131,8 +131,9 @@ class LibraryFunctions:
 
     def t_execute_async(self, command: str, wait_before_s: float = 0.0, call: ToolContext | None = None) -> Answer:
         """The same without a time limit of its own: it runs until it ends, or whoever started it does."""
-        longest_s = float(TIMEOUT_MAX_S)
-        return as_answer(self._current().background.nohup(command, longest_s, "s", wait_before_s, call))
+        box = self._current()
+        line = box.shell.rewritten(command)
+        return as_answer(box.background.nohup(line, float(TIMEOUT_MAX_S), "s", wait_before_s, call))
 
     def t_query_exec(self, tool_exec_id: str) -> Answer:
         """Say how a background job stands."""

@@ -29,12 +29,13 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "replay": ("plait.cli.replay_command:replay", "Run a session again from its journal, without a network."),
     "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
+    "mcp": ("plait.cli.mcp_command:mcp", "Offer plait's tools to another host, as an MCP server."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""
 
 _LATER: Final = frozenset(
-    "acp completion config cron eval improve init insights kanban loop mcp memory new plugins repl"
+    "acp completion config cron eval improve init insights kanban loop memory new plugins repl"
     " skill skills trust tui web".split()
 )
 """Commands that are planned and not built: named as such when typed, and listed nowhere."""

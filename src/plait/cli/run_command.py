@@ -109,6 +109,15 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     help="Show the model a picture; may be repeated.",
 )
 @click.option("--output-schema", metavar="FILE", callback=filled, help="The answer is JSON that fits this JSON Schema.")
+@click.option(
+    "--mcp-config",
+    "mcp_files",
+    metavar="FILE",
+    multiple=True,
+    callback=filled,
+    help="Have the tools of these MCP servers too; may be repeated.",
+)
+@click.option("--nohup", is_flag=True, help="Let the model start background jobs; they end with the run.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")

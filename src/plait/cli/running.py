@@ -58,6 +58,10 @@ class RunOptions:
     images: Sequence[str] = ()
     output_schema: str | None = None
     """File with the JSON Schema of the answer."""
+    mcp_files: Sequence[str] = ()
+    """Files that declare MCP servers, beside the user's own."""
+    nohup: bool = False
+    """The model may start background jobs."""
     yes: bool = False
     form: Form = "text"
     quiet: bool = False

@@ -5,12 +5,14 @@ Floor: 7. Owns: the session that a run opens; never: how it is shown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
+from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
 from plait.cli.running import nothing_begun
 from plait.cli.specs import built_in_spec
@@ -29,6 +31,7 @@ from plait.session.opening import init_session
 from plait.session.result import SessionResult
 from plait.session.spec_terms import has_limits
 from plait.session.turns import run_turn
+from plait.tools.background_specs import enable_nohup
 
 if TYPE_CHECKING:
     from plait.cli.choosing import Choice
@@ -67,6 +70,7 @@ def carry_out(work: Work) -> Outcome:
     """
     spec, options = spec_of(work.options, work.choice), work.options
     bound, resumed_from = _place(work, spec)
+    servers = () if options.is_show else servers_for_run(options.mcp_files, os.environ)
     work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
@@ -94,6 +98,8 @@ def carry_out(work: Work) -> Outcome:
             durable=options.durable,
             session_id=options.session if resumed_from is None else None,
             resumed_from=resumed_from,
+            mcp_servers=servers,
+            trust=False if options.is_show else None,
         ) as session,
     ):
         price = _price(bound, client)
@@ -185,6 +191,8 @@ def spec_of(options: RunOptions, choice: Choice) -> AgentSpec:
         model_of(spec)
     else:
         spec = built_in_spec(choice.model, choice.endpoint)
+    if options.nohup:
+        enable_nohup(spec)
     if choice.key_env:
         _replace(spec, ("auth", "keyring_service", "keyring_username"), key_env=choice.key_env)
     if entry or choice.endpoint:

@@ -6,6 +6,7 @@ Floor: 4. Owns: `Agent`, the simplest face; never: a file, a terminal or a key.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +38,7 @@ from plait.kernel.tools import Tool, ToolTable
 
 if TYPE_CHECKING:
     from plait.engine.agent_options import AgentOptions, RunOptions
+    from plait.engine.agent_servers import AgentServers
     from plait.engine.structured import OutputType
 
 U = TypeVar("U")
@@ -101,6 +103,7 @@ class Agent(Generic[T]):
         rules: Rules | None = None,
         on_boundary: BoundaryHook | None = None,
         strict_cache_proof: ProofMode = "auto",
+        mcp_servers: object = None,
         clock: Clock | None = None,
         threads: Threads | None = None,
     ) -> None:
@@ -120,6 +123,7 @@ class Agent(Generic[T]):
             redact: take secrets out of tool results before the model sees them.
             on_event: sees every event of every run, in the thread that runs it.
             strict_cache_proof: whether the endpoint's prompt cache has to prove itself; see `plait.init_session`.
+            mcp_servers: MCP servers whose tools it has as well, see `plait.mcp_tools`; they end with the agent.
 
         Raises:
             ValueError: two tools have one name, or a tool has an invalid schema.
@@ -128,7 +132,7 @@ class Agent(Generic[T]):
         self.limits = limits or Limits()
         self._model = _model(model)
         self._deferral: Deferral | None = getattr(tools, "deferral", None)
-        self._tools = tuple(tools) if self._deferral is not None else tuple(map(_shown, tools))
+        self._tools = tuple(tools)
         self._system = system
         self._context = context
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
@@ -141,6 +145,7 @@ class Agent(Generic[T]):
         self._cache = CacheTerms(strict_cache_proof)
         self._table = ToolTable(self._tools, compile=compile_schema, deferral=self._deferral)
         self._output = _output_type(output_type)
+        self._servers = _agent_servers(self, mcp_servers)
 
     @property
     def model(self) -> Model:
@@ -187,6 +192,8 @@ class Agent(Generic[T]):
             ConfigError: a picture cannot be read or is none, or the output type is none.
         """
         pictures = tuple(map(image_of, images))
+        if self._servers is not None:
+            self._take(self._servers.tools(cancel))
         with self._conversation(profile, on_text, output_type) as conversation:
             question = self._question(conversation, text, pictures)
             try:
@@ -216,6 +223,8 @@ class Agent(Generic[T]):
     ) -> RunResult[Any]:
         """Run a task in this task; see `run`. A cancelled task closes the run and raises CancelledError."""
         pictures = tuple(map(image_of, images))
+        if self._servers is not None:
+            self._take(await self._servers.atools())
         with self._conversation(profile, on_text, output_type) as conversation:
             question = self._question(conversation, text, pictures)
             try:
@@ -239,6 +248,8 @@ class Agent(Generic[T]):
             conversation.observers.add(self._on_event)
         if on_text is not None:
             conversation.observers.add(_text_handler(on_text), Delta)
+        if self._servers is not None:
+            self._servers.tell(conversation.observers)
         yield conversation
 
     def _terms(self, profile: Profile, model: Model, output_type: object, session_id: str) -> Terms:
@@ -261,6 +272,12 @@ class Agent(Generic[T]):
         system = "\n\n".join(part for part in (profile.system_prompt, self._system) if part)
         setup = Setup(system, table.schemas, options, self._deferral)
         return Terms(table, setup, policy, self._rules, cache=self._cache)
+
+    def _take(self, tools: tuple[Tool, ...]) -> None:
+        """Have other tools from now on, where MCP servers have brought some or lost some."""
+        if tools is not self._tools:
+            self._table = ToolTable(tools, compile=compile_schema, deferral=self._deferral)
+            self._tools = tools
 
     def _question(self, conversation: Conversation, text: str, pictures: tuple[Image, ...]) -> Message:
         check_images(conversation.model, pictures)
@@ -299,9 +316,15 @@ def _model(model: Model | str) -> Model:
     return chat_model(model)
 
 
-def _shown(tool: Tool) -> Tool:
-    """Return a tool that is shown at once: of a plain list all are."""
-    return replace(tool, deferred=False) if getattr(tool, "deferred", False) else tool
+def _agent_servers(agent: Agent[Any], given: object) -> AgentServers | None:
+    if given is None:
+        return None
+    from plait.engine.agent_servers import AgentServers  # most agents have none
+
+    bench, limits = agent._bench, agent.limits
+    found = AgentServers(given, agent._tools, bench.portal, limits.max_tool_result_tokens)
+    weakref.finalize(agent, found.servers.close)
+    return found
 
 
 def _output_type(given: object) -> OutputType | None:

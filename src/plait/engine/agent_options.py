@@ -39,6 +39,7 @@ class AgentOptions(TypedDict, total=False):
     rules: Rules | None
     on_boundary: BoundaryHook | None
     strict_cache_proof: ProofMode
+    mcp_servers: object
     clock: Clock | None
     threads: Threads | None
 

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.agent import Agent
 from plait.engine.approval import Approver, decide
-from plait.engine.calls import Finishing, failure_of, keywords, result_of
+from plait.engine.calls import CHARS_PER_TOKEN, Finishing, failure_of, keywords, result_of
 from plait.engine.context_manager import ContextManager
 from plait.engine.kernel_config import Config
 from plait.engine.limits import Limits
@@ -37,6 +37,9 @@ from plait.tools.aliases import clarify_tool, default_tools, kernel_options, tod
 from plait.tools.dispatch import finished
 from plait.tools.toolbox import Toolbox
 
+if TYPE_CHECKING:
+    from plait.tools.mcp.face import RunningServer
+
 _YES = ("y", "yes")
 
 
@@ -47,7 +50,7 @@ def build_runtime(
     session_id: str | None = None,
     approver: Approver | None = None,
     model: Model | None = None,
-    mcp_servers: object | None = None,
+    mcp_servers: object = None,
     budget: object | None = None,
     memory: object | None = None,
     sandbox: object | None = None,
@@ -61,11 +64,13 @@ def build_runtime(
         session_id: names the trace.
         approver: judges gated calls in place of a `CliApprover` with the configured policy.
         model: asked in place of the configured one.
+        mcp_servers: MCP servers, see `plait.register_mcp_servers`; all of them begin, or none and an error is raised.
 
     Raises:
         ConfigError: no model is named, or something was asked for that is not available yet.
+        MCPError: an MCP server cannot be started.
     """
-    for name, value in (("mcp_servers", mcp_servers), ("budget", budget), ("memory", memory), ("sandbox", sandbox)):
+    for name, value in (("budget", budget), ("memory", memory), ("sandbox", sandbox)):
         if value:
             raise ConfigError(f"build_runtime({name}=…) is not available yet", hint=f"leave {name} out")
     asked = model or make_model(config)
@@ -73,9 +78,13 @@ def build_runtime(
     if config.log_dir is not None:
         telemetry = JsonlTelemetry(config.log_dir, asked.name, session_id=session_id, verbose=verbose)
     toolbox = Toolbox(config.working_dir, kernel_options(config.max_tool_result_tokens))
+    registry = ToolRegistry()
+    for tool in (*default_tools(toolbox), *_wanted_tools(config, toolbox)):
+        registry.register(tool)
+    clients = _with_servers(registry, mcp_servers, config, toolbox)
     agent = Agent(
         asked,
-        [*default_tools(toolbox), *_wanted_tools(config, toolbox)],
+        registry,
         approver=approver or CliApprover(config.approval_policy, allowlist=config.approval_allowlist),
         limits=limits_of(config),
         context=ContextManager(keep_recent_turns=config.keep_recent_turns),
@@ -85,7 +94,31 @@ def build_runtime(
         rules=Rules(shrinking=Shrinking(keep_last_units=config.keep_recent_turns)),
     )
     weakref.finalize(agent, toolbox.close)
-    return agent, telemetry, ()
+    return agent, telemetry, clients
+
+
+def _with_servers(
+    registry: ToolRegistry, servers: object, config: Config, toolbox: Toolbox
+) -> tuple[RunningServer, ...]:
+    """Begin MCP servers and put their tools into the registry, each under its own name where nobody else has it."""
+    if not servers:
+        return ()
+    from plait.tools.mcp.answers import Bounds  # most agents have no servers
+    from plait.tools.mcp.face import registered, started_servers
+    from plait.tools.mcp.servers import ServersOptions
+
+    options = ServersOptions(
+        log_dir=config.mcp_log_dir,
+        bounds=Bounds(toolbox.options.result_tokens_max * CHARS_PER_TOKEN, toolbox._spill),
+        has_bare_names=True,
+        check=compile_schema,
+    )
+    try:
+        started = started_servers(servers, options)
+        return registered(registry, started)
+    except BaseException:
+        toolbox.close()
+        raise
 
 
 def _wanted_tools(config: Config, toolbox: Toolbox) -> list[Tool]:

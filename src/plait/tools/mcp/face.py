@@ -5,10 +5,11 @@ Floor: 3. Owns: what is sync about servers and begun on the spot; never: servers
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -178,22 +179,43 @@ def mcp_tools(
     return MCPTools(started, started.tools(tuple(reserved)))
 
 
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server whose tools were registered."""
+
+    name: str
+    server_info: Mapping[str, object]
+    """Its `name` and `version`, as it tells them."""
+    end: Callable[[], None]
+
+    def close(self) -> None:
+        """End it with all that it started; calls of its tools are errors from then on. May be called twice."""
+        self.end()
+
+
 def register_mcp_servers(
     registry: Registry, servers: object, log_dir: str | os.PathLike[str] | None = None
-) -> MCPTools:
-    """Start MCP servers and put their tools into a registry; return them, to be closed by the caller.
+) -> tuple[RunningServer, ...]:
+    """Start MCP servers and put their tools into a registry; return the servers, to be closed by the caller.
 
     All or nothing, as `mcp_tools`. A tool keeps its own name; where the registry, or another of the servers, has that
     name already it is `mcp__server__tool`. Raises as `mcp_tools`.
     """
     options = ServersOptions(log_dir=log_dir, has_bare_names=True)
-    started = started_servers(servers, options)
+    return registered(registry, started_servers(servers, options))
+
+
+def registered(registry: Registry, started: Servers) -> tuple[RunningServer, ...]:
+    """Put the tools of servers that have begun into a registry; see `register_mcp_servers`."""
     wanted = {tool.own_name for server in started.servers for tool in server.listing.tools}
     shown = {tool.name for server in started.servers for tool in server.listing.tools}
     tools = started.tools(tuple(name for name in wanted | shown if registry.spec(name) is not None))
     for tool in tools:
         registry.register(tool)
-    return MCPTools(started, tools)
+    return tuple(
+        RunningServer(server.config.name, server.info, functools.partial(started.close_one, server))
+        for server in started.servers
+    )
 
 
 def started_servers(servers: object, options: ServersOptions, *, portal: Portal | None = None) -> Servers:

@@ -17,11 +17,8 @@ _LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
 
 def need_sdk() -> None:
     """Raise `ConfigError` when the package is not installed; it is not loaded by this."""
-    try:
-        found = importlib.util.find_spec("mcp.client.client") is not None
-    except ImportError:
-        found = False
-    if not found:
+    # Version 2 brings the second one. Looking for a module inside a package would load the package.
+    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
         raise ConfigError("MCP servers need the package 'mcp' in version 2", hint=_HINT)
 
 

@@ -160,6 +160,14 @@ class Servers:
         if self._owns_portal:
             self._portal.close()
 
+    def close_one(self, server: Server) -> None:
+        """End one server; after the last one the loop ends too."""
+        if not self._is_closed and server.state != "closed":
+            with suppress(futures.TimeoutError):
+                self._portal.submit(server.close()).result(CLOSE_S)
+        if all(each.state == "closed" for each in self.servers):
+            self.close()
+
     async def _end(self) -> None:
         for beginning in self._beginning.values():
             beginning.cancel()

@@ -68,20 +68,37 @@ class WriteIntent:
     after: str | None
     """sha256 of the content afterwards, None when the file is removed."""
     temporary: str
+    mode: int | None = None
+    """The file's permissions before, where the change does not keep them."""
+    directories: tuple[str, ...] = ()
+    """Directories that are made for it, each after the one above it."""
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON."""
-        return {"path": self.path, "before": self.before, "after": self.after, "temporary": self.temporary}
+        data: dict[str, object] = {
+            "path": self.path,
+            "before": self.before,
+            "after": self.after,
+            "temporary": self.temporary,
+        }
+        if self.mode is not None:
+            data["mode"] = self.mode
+        if self.directories:
+            data["directories"] = list(self.directories)
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Self:
         """Read back what `to_dict` gave."""
         before, after = data["before"], data["after"]
+        mode, directories = data.get("mode"), data.get("directories")
         return cls(
             str(data["path"]),
             None if before is None else str(before),
             None if after is None else str(after),
-            str(data["temporary"]),
+            str(data.get("temporary", "")),
+            mode if isinstance(mode, int) else None,
+            tuple(map(str, directories)) if isinstance(directories, (list, tuple)) else (),
         )
 
 
@@ -303,11 +320,10 @@ def plan_data(
     target: Pinned, before: Version | None, data: bytes, texts: tuple[str, str], replaced: tuple[Replaced, ...] = ()
 ) -> WritePlan:
     """Plan to give a file these bytes; `texts` are what it holds before and after, for the diff."""
-    intent = WriteIntent(
-        target.shown, before.sha256 if before else None, hashlib.sha256(data).hexdigest(), temporary_name()
-    )
     above = target.shown.split("/")[: -1 - len(target.missing)]
     created = tuple("/".join((*above, *target.missing[: count + 1])) for count in range(len(target.missing)))
+    held, left = before.sha256 if before else None, hashlib.sha256(data).hexdigest()
+    intent = WriteIntent(target.shown, held, left, temporary_name(), directories=created)
     return WritePlan(target, data, before, intent, texts, created, replaced)
 
 

@@ -346,7 +346,8 @@ def _step_of(draft: _Draft) -> Step:
     data, texts = _outcome(draft)
     plan = plan_data(draft.target, draft.before, data, texts)
     if draft.is_executable is not None:
-        plan = replace(plan, mode=_executable(draft.is_executable))
+        intent = replace(plan.intent, mode=draft.before.status.st_mode & 0o7777)
+        plan = replace(plan, mode=_executable(draft.is_executable), intent=intent)
     return Step("M", (draft.path,), (plan,), tuple(draft.notes))
 
 
@@ -364,7 +365,8 @@ def _deleted(patch: FilePatch, target: Pinned, before: Version) -> Step:
 
 
 def _removal(target: Pinned, before: Version) -> Removal:
-    return Removal(target, before, WriteIntent(target.shown, before.sha256, None, ""))
+    mode = before.status.st_mode & 0o7777
+    return Removal(target, before, WriteIntent(target.shown, before.sha256, None, "", mode))
 
 
 def _has_mode(change: Change) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
 from typing import Final, Literal
 
@@ -62,24 +63,51 @@ class Versions:
         return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
 
-def take_back(target: Pinned, data: bytes | None, *, expected: str | None) -> TakenBack:
+class MemoryVersions(Versions):
+    """The same in memory, up to a size; it ends with the process."""
+
+    def __init__(self, bytes_max: int = 256 << 20) -> None:
+        """Hold at most so many bytes; what comes on top is not kept."""
+        self._held: dict[str, bytes] = {}
+        self._bytes_max = bytes_max
+
+    def keep(self, data: bytes, sha256: str) -> bool:
+        """Keep a content; say whether it is there."""
+        if sha256 not in self._held and sum(map(len, self._held.values())) + len(data) > self._bytes_max:
+            return False
+        self._held[sha256] = data
+        return True
+
+    def get(self, sha256: str) -> bytes | None:
+        """Return a content that was kept."""
+        return self._held.get(sha256)
+
+
+def take_back(
+    target: Pinned, data: bytes | None, *, expected: str | None, mode: int | None = None, temporary: str = ""
+) -> TakenBack:
     """Give a file an earlier content, None for no file, if it still holds what was left in it.
 
     The caller holds the file's lock. Raises `Refusal` when it cannot be read or written; it is then as it was.
 
     Args:
         expected: sha256 of what it should hold now, None for no file.
+        mode: permissions that it gets as well; None keeps those it has.
+        temporary: name of the file that is written first; a new one unless given.
 
     Durability: when it returns, the content is on disk under its name.
     """
     now = read_version(target)
     held = None if now is None else now.sha256
-    if held == (None if data is None else hashlib.sha256(data).hexdigest()):
+    is_back = held == (None if data is None else hashlib.sha256(data).hexdigest())
+    if is_back and (now is None or mode is None or stat.S_IMODE(now.status.st_mode) == mode):
         return "already"
-    if held != expected:
+    if held != expected and not is_back:
         return "changed"
     if data is not None:
-        AtomicWrite(target, data, None if now is None else now.status, temporary_name()).run()
+        old = None if now is None else now.status
+        with_mode = None if mode is None else lambda _mode: mode
+        AtomicWrite(target, data, old, temporary or temporary_name(), mode=with_mode).run()
         return "restored"
     assert now is not None, "a file that is not there holds nothing, and nothing was wanted"
     try:

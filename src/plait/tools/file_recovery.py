@@ -61,7 +61,7 @@ class FileRecovery:
             versions = self.versions()
             if versions is not None and planned.before is not None:
                 versions.keep(planned.before.data, planned.before.sha256)
-            return planned.intent.to_dict() | {"root": root_digest(self.root)}
+            return told(planned.intent, self.root) | {"root": root_digest(self.root)}
 
         return Recovery(intend, self._settle)
 
@@ -108,6 +108,22 @@ def as_intended(plan: WritePlan, context: ToolContext | None) -> WritePlan:
     """Return the plan under the temporary name that was recorded for the call, so that a crash leaves no other."""
     name = None if context is None or context.intent is None else context.intent.get("temporary")
     return plan.under(name) if isinstance(name, str) and is_temporary(name) else plan
+
+
+def told(intent: WriteIntent, root: str | os.PathLike[str]) -> dict[str, object]:
+    """Return an intent as JSON, with the file's real name where its path leads through a link."""
+    real = real_name(root, intent.path)
+    return intent.to_dict() | ({} if real == intent.path else {"real": real})
+
+
+def real_name(root: str | os.PathLike[str], path: str) -> str:
+    """Return the one name of a file in a workspace, or on the machine, whatever links its path leads through.
+
+    It is a name only: what stands there is found anew, by the rules, when something is done to it.
+    """
+    top = os.fspath(root)
+    real = os.path.realpath(os.path.join(top, path))
+    return real.removeprefix(f"{top.rstrip('/')}/")
 
 
 def root_digest(root: str | os.PathLike[str]) -> str:

@@ -19,6 +19,7 @@ from plait.hands.near_match import How
 from plait.hands.reading import Lines, Window, read_lines
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer
+from plait.tools.checkpoints import Checkpointer, recording
 from plait.tools.definitions import LINES_MAX, PATHS_MAX
 from plait.tools.file_recovery import as_intended
 from plait.tools.places import Places
@@ -41,6 +42,8 @@ class FileTools:
     locks: FileLocks
     chars_max: int
     """Size of a result; 0 is no limit."""
+    checkpoints: Checkpointer | None = None
+    """Learns of every change, so that it can be rolled back."""
 
     def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Answer:
         """Return lines of a text file, and how to go on when there are more."""
@@ -64,7 +67,7 @@ class FileTools:
         """Make `content` the whole content of a file."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
             plan = as_intended(plan_write(target, content, expected_sha256=expected_sha256), call)
-            diff, written = plan.diff(), plan.apply()
+            diff, written = plan.diff(), self._apply(plan)
         text = f"OK: wrote {written.size_bytes} bytes to {path}"
         if written.is_new:
             made = ", ".join(written.created_directories)
@@ -100,12 +103,16 @@ class FileTools:
         """Make one replacement; return what was replaced and the data of the change."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
             plan: WritePlan = as_intended(plan_edit(target, [change], expected_sha256=expected_sha256), call)
-            diff, written = plan.diff(), plan.apply()
+            diff, written = plan.diff(), self._apply(plan)
         replaced = plan.replaced[0]
         counts: dict[str, object] = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}
         if replaced.how:
             counts["matched_but_for"] = replaced.how
         return replaced, changed(path, written, diff) | counts
+
+    def _apply(self, plan: WritePlan) -> Written:
+        with recording(self.checkpoints, (plan.intent, plan.before)):
+            return plan.apply()
 
     def list_dir(self, path: str = ".") -> Answer:
         """List a directory: `d  name`, `f  name`, or `l  name` for a link, directories first."""

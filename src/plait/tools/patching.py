@@ -19,7 +19,8 @@ from plait.hands.patch import hunks_for, parse_patch
 from plait.hands.reach import Place
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
-from plait.tools.file_recovery import BEGAN, FileRecovery, as_intended, root_digest
+from plait.tools.checkpoints import Checkpointer, recording
+from plait.tools.file_recovery import BEGAN, FileRecovery, as_intended, root_digest, told
 from plait.tools.files import changed
 
 _DIFF_LINES_MAX: Final = 400
@@ -48,6 +49,8 @@ class Patching:
     ground: FileRecovery
     """The workspace, where calls may write in it, and what keeps the contents before."""
     locks: FileLocks
+    checkpoints: Checkpointer | None = None
+    """Learns of every change, so that it can be rolled back."""
 
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
@@ -56,7 +59,8 @@ class Patching:
         with planned_patch(files, parse_patch(input), self.locks) as plan:
             plan = plan.under(_temporaries(call))
             data = _data(plan)
-            written = plan.apply(files)
+            with recording(self.checkpoints, *((change.intent, change.before) for change in plan.changes)):
+                written = plan.apply(files)
         data["created_directories"] = _made(written)
         count = len(plan.steps)
         return "\n".join((f"OK: {count} {'file' if count == 1 else 'files'} changed", *map(_told, plan.steps))), data
@@ -67,7 +71,8 @@ class Patching:
             hunks = hunks_for(path, patch)
             plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
             plan = as_intended(plan, call)
-            diff, written = plan.diff(), plan.apply()
+            with recording(self.checkpoints, (plan.intent, plan.before)):
+                diff, written = plan.diff(), plan.apply()
         said = "".join(f"; {note}" for note in notes)
         return f"OK: applied {len(hunks)} hunk(s) to {path}{said}", changed(path, written, diff)
 
@@ -83,7 +88,10 @@ class Patching:
         for change in changes:
             if versions is not None and change.before is not None:
                 versions.keep(change.before.data, change.before.sha256)
-        return {"files": [change.intent.to_dict() for change in changes], "root": root_digest(self.ground.root)}
+        return {
+            "files": [told(change.intent, self.ground.root) for change in changes],
+            "root": root_digest(self.ground.root),
+        }
 
     def _settle(self, keywords: Mapping[str, object], context: ToolContext) -> ToolResult:
         assert context.intent is not None

@@ -17,13 +17,14 @@ from plait.core.strict_json import JsonInvalid
 from plait.hands.edit import Replacement
 from plait.hands.locks import FileLocks
 from plait.hands.reach import Place
-from plait.hands.versions import Versions
+from plait.hands.versions import MemoryVersions, Versions
 from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Reply, answering
 from plait.tools.asking import AskUser, ask
 from plait.tools.background import GRACE_S, Background
 from plait.tools.board import Board
+from plait.tools.checkpoints import Checkpointer
 from plait.tools.file_recovery import FileRecovery, planned_replacement, planned_write
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
@@ -122,19 +123,22 @@ class Toolbox:
         if options.spool is not None:
             self.shell.kept = KeptCommands.over(options.spool)
             self.background.board.keep_in(options.spool)
-        self.files = FileTools(self._places, self.locks, chars_max)
+        self.checkpoints = Checkpointer(undo=self.undo, root=self.root)
+        """What files held before they were changed, where that is kept."""
+        self.files = FileTools(self._places, self.locks, chars_max, self.checkpoints)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed_calls: set[str] = set()
         self._versions: Versions | None = None
         files = FileRecovery(
             self.root, lambda call: self._writer(call).places, self._files_anywhere.places, lambda: self._versions
         )
-        self.patching, self.todos = Patching(files, self.locks), TodoList()
+        self.patching, self.todos = Patching(files, self.locks, self.checkpoints), TodoList()
         self._recoveries = {
             "apply_patch": self.patching.recovery,
             "write_file": files.of(planned_write),
             "str_replace": files.of(planned_replacement("first")),
             "edit_file": files.of(planned_replacement("refuse")),
+            "rollback": self.checkpoints.recovery,
             "exec_shell": self.shell.recovery(separates_errors=False),
             "bash": self.shell.recovery(separates_errors=True),
             "nohup": self.background.recovery(),
@@ -174,11 +178,6 @@ class Toolbox:
         """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
         self._allowed_calls.add(call_id)
 
-    @property
-    def spill(self) -> Spill:
-        """Where the part of a result goes that a model does not get."""
-        return self._spill
-
     def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
         """Have commands leave their end, and results their rest, in a session's folders; before anything has run.
 
@@ -191,6 +190,10 @@ class Toolbox:
     def keep_versions(self, folder: str | os.PathLike[str]) -> None:
         """Keep in `folder` what files hold before a call changes them, so that changes can be taken back."""
         self._versions = Versions(folder)
+
+    def keep_checkpoints(self) -> None:
+        """Keep the same in memory, for as long as this process has the toolbox."""
+        self._versions = MemoryVersions()
 
     def undo(self) -> Undo:
         """Return what takes changes of files back, as far as their earlier contents were kept."""

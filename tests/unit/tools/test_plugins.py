@@ -38,7 +38,7 @@ def named(*names: str) -> str:
 def test_h4_functions_and_lists_are_loaded_and_the_broken_is_reported(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`tools()`, `tools(working_dir)` and `TOOLS` count, in order of the files; nothing else does, or breaks a thing."""
+    """`tools()`, `tools(working_dir)` and `TOOLS` count, in order of the files; nothing else does or breaks."""
     put(folder, "a.py", f"{TOOL}def tools():\n    return {named('a1')}\nTOOLS = {named('a2')[:-1]}, 'no tool', None]\n")
     put(folder, "b.py", f"{TOOL}def tools(working_dir):\n    return [Tool('b', working_dir, act)]\n")
     put(folder, "c.py", f"{TOOL}def tools(*, working_dir):\n    return (Tool('c', working_dir, act),)\n")

@@ -28,7 +28,7 @@ from plait.engine.spec_entry import with_entry
 from plait.engine.spec_tools import tools_of_spec
 from plait.engine.structured import output_type_of
 from plait.engine.validation import compile_schema
-from plait.events.named import JournalRecovered, SessionRestored, SessionResumed
+from plait.events.named import HookWarning, JournalRecovered, SessionRestored, SessionResumed
 from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.rules import Retry, Rules
 from plait.kernel.tools import Tool, ToolTable
@@ -40,6 +40,7 @@ from plait.session.cache_terms import cache_keys, remember_cache, warmth_of
 from plait.session.capture import capture_in
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.heads import heads, setup_of
+from plait.session.hook_sources import sources_of
 from plait.session.hub import Hub
 from plait.session.keeping import Kept, Target, keep, target_of
 from plait.session.mcp import attached
@@ -98,6 +99,7 @@ def init_session(
         if kept.place is not None:
             toolbox.keep_in(kept.place.spool, kept.place.spill)
             toolbox.keep_versions(kept.place.before)
+            toolbox.checkpoints.follow(kept.facts)
             follow_todos(toolbox.todos, kept.facts)
             toolbox.sweep(() if kept.state is None else open_starts(kept.state))
         adopt_jobs(toolbox.background.board, kept.facts)
@@ -106,8 +108,25 @@ def init_session(
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
         opened.attach(mcp)
+        _hook_up(opened, target, given, is_new=kept.state is None and session is None)
         undo.pop_all()
         return opened
+
+
+def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_new: bool) -> None:
+    """Give a session its hooks, where there are any."""
+    live = opened._live
+    sources = sources_of(target.schema, given, live.standing.cwd)
+    if sources.notice:
+        live.hub.emit(HookWarning(sources.notice))
+    if sources:
+        from plait.session.registering import hook_up  # most sessions have none
+
+        try:
+            hook_up(opened, sources, is_new=is_new)
+        except BaseException:
+            opened.close()
+            raise
 
 
 def _handed_on(earlier: Mapping[str, Any] | None) -> str:
@@ -156,6 +175,7 @@ def _open(
     following, used_before = Following(), Usage.ZERO if kept.state is not None else _used(values)
     conversation.observers.add(following, Committed)
     conversation.observers.add(toolbox.todos, Committed)
+    conversation.observers.add(toolbox.checkpoints, Committed)
     remember_cache(conversation.cache, kept, values["llm_call_count"])
     folder = target.place.path if target.place is not None and given["session_dir"] is not None else None
     capture = capture_in(folder, given["durable_sink"])

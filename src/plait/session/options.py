@@ -87,8 +87,15 @@ class AgentOptions(TypedDict, total=False):
     """MCP servers whose tools the model has beside the others: a path of a `.mcp.json`, its content, or a list of
     tables with `name` and `command` or `url`. They come on top of those of the spec."""
     trust: bool | None
-    """Whether the MCP servers of the repository's own `.mcp.json` are started: True vouches for them; None skips them
-    and says so; False skips them."""
+    """Whether the repository's own MCP servers (`.mcp.json`) are started and its own hooks (`.plait/hooks.json`,
+    `.plait/hooks/`) run: True vouches for them; None skips them and says so; False skips them."""
+    hooks: object | None
+    """Hooks: a file or a folder of them, a dict as in `hooks.json`, or a list of these. They come on top of those of
+    the spec and of the user's own files."""
+    hooks_enabled: bool | None
+    """False: no hook runs, wherever it stands. As the spec says unless given."""
+    hooks_compat: Iterable[str] | None
+    """Programs whose hook files count as well: `claude`, `codex`, `agentknit`."""
     # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None
@@ -108,8 +115,6 @@ class AgentOptions(TypedDict, total=False):
     system_awareness_enabled: bool | None
     git_awareness_enabled: bool | None
     change_awareness_enabled: bool | None
-    hooks: object | None
-    hooks_enabled: bool | None
     control_socket: bool
 
 
@@ -145,8 +150,6 @@ NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
         "time_awareness_tool_timestamps": (False,),
         "compaction_enabled": (False,),
         "compaction_policy": ("never",),
-        "hooks": ([], {}, ()),
-        "hooks_enabled": (False,),
         "control_socket": (False,),
     }
 )

@@ -77,6 +77,8 @@ def clear_session(session: Session) -> int:
     """
     with held(session) as live:
         close_turn(live)
+        if live.hooks is not None:
+            live.hooks.ended("clear")
         conversation = live.conversation
         follow(session)
         items, length = session["messages"], len(conversation.state.history)
@@ -129,21 +131,22 @@ def compact_session(
         raise ValueError(f"a summary cannot end after {timeout} seconds")
     with held(session) as live, turn_signal(cancel, timeout) as signal:
         began_s = time.monotonic()
-        if live.conversation.state.in_turn or live.conversation.state.round is not None:
-            raise ConfigError(
-                f"the last turn of {session['session_id']!r} is unfinished",
-                hint="finish it first (run_turn with task=None, `plait resume`), or clear the session",
-            )
+        _check_finished(session, live)
         ready(session, live, client, model)
         _in_words(live)
         state, spent = live.conversation.state, _Spent()
         before = list(state.history)
+        if live.hooks is not None and (why := live.hooks.may_compact("manual")):
+            live.hub.emit(CompactionSkipped(why))
+            return _untouched(session, before, why)
         forget = live.conversation.observers.add(spent, Committed)
         try:
             end = live.conversation.compact(keep_last_turns, cancel=signal)
         finally:
             forget()
         keep_pin(live)
+        if live.hooks is not None:
+            live.hooks.after_compaction()
         if end.reason == SKIPPED and spent.usage == Usage.ZERO:
             live.hub.emit(CompactionSkipped(end.detail))
         catch_up(session, live)
@@ -160,6 +163,19 @@ def compact_session(
             spent.usage,
             error_told(session, live, end, began_s) if end.reason != SKIPPED else None,
         )
+
+
+def _check_finished(session: Session, live: Live) -> None:
+    if live.conversation.state.in_turn or live.conversation.state.round is not None:
+        raise ConfigError(
+            f"the last turn of {session['session_id']!r} is unfinished",
+            hint="finish it first (run_turn with task=None, `plait resume`), or clear the session",
+        )
+
+
+def _untouched(session: Session, history: list[Message], why: str) -> Compacted:
+    count, chars = len(history), size_chars(history)
+    return Compacted(session["session_id"], "completed", "", why, count, count, chars, chars)
 
 
 class _Spent:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
@@ -36,6 +36,9 @@ from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
 from plait.session.snapshot import Snapshot
 from plait.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from plait.session.hooking import SessionHooks
 
 T = TypeVar("T")
 
@@ -163,6 +166,7 @@ class Live:
     """How the session's own output type was asked for last."""
     mcp: Attached | None = None
     """Its MCP servers."""
+    hooks: SessionHooks | None = None
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
 
@@ -290,6 +294,8 @@ class Session(dict[str, Any]):
         Durability: every fact is in the journal, as it was when the last turn returned. May be called twice.
         """
         live = self._live
+        if live.hooks is not None:
+            live.hooks.close()
         live.conversation.close()
         if self._close_servers is not None:
             self._close_servers()

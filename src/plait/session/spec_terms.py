@@ -1,6 +1,6 @@
 """What a session takes from an agent spec: which fields it honours, which it refuses, how calls and answers travel.
 
-Floor: 5. Owns: the fields that are not available yet; never: finding a spec, or its tools.
+Floor: 5. Owns: which fields go together, and how calls travel; never: finding a spec, or its tools.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from plait.core.errors import AgentSpecInvalidError
 from plait.engine.loading import loading_of
 from plait.engine.spec import RUN, endpoint_of, invalid, validate_schema
 from plait.kernel.deferral import Loading
@@ -20,11 +19,6 @@ PRICE_LIMITS: Final[Mapping[Literal["input", "output"], str]] = {
     "output": "max_output_token_price_per_million",
 }
 """The fields that limit what a model may cost."""
-_NOT_YET: Final[Mapping[str, tuple[object, ...]]] = {
-    "hooks": ({}, []),
-    "hooks_enabled": (False,),
-}
-"""Fields of a spec that are not available yet, each with the values that ask for nothing."""
 
 
 def check_spec(schema: Mapping[str, Any]) -> None:
@@ -34,12 +28,8 @@ def check_spec(schema: Mapping[str, Any]) -> None:
         ConfigError: with the field's name.
     """
     validate_schema(schema)
-    for name, accepted in _NOT_YET.items():
-        if (value := schema.get(name)) is not None and value not in accepted:
-            raise _not_yet(schema, f"asks for {name!r}", f"remove {name!r}")
-    behaviour = schema.get("behaviour")
-    if isinstance(behaviour, Mapping) and behaviour.get("hooks"):
-        raise _not_yet(schema, "asks for 'behaviour.hooks'", "remove it")
+    if schema.get("hooks"):
+        raise invalid(schema, "has 'hooks' where nothing looks for them", hint="put them into 'behaviour' as 'hooks'")
     _check_connection(schema)
 
 
@@ -102,10 +92,6 @@ def is_structured(schema: Mapping[str, Any]) -> bool:
     behaviour = schema.get("behaviour")
     mode = behaviour.get("call_delivery_mode") if isinstance(behaviour, Mapping) else None
     return mode in (None, "structured_tool_calls")
-
-
-def _not_yet(schema: Mapping[str, Any], what: str, hint: str) -> AgentSpecInvalidError:
-    return invalid(schema, f"{what}, which is not available yet", hint=hint)
 
 
 def streams_of(schema: Mapping[str, Any]) -> bool | None:

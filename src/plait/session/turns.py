@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError, ModelError, PlaitError, SessionBusy
+from plait.core.errors import ConfigError, ModelError, PlaitError, PolicyError, SessionBusy
 from plait.core.events import Notice
 from plait.core.facts import Observation
 from plait.core.images import ImageSource, image_of
@@ -33,6 +33,7 @@ from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.capture import WatchedModel, watched_client
 from plait.session.clients import Wishes, adapter_of, model_for
 from plait.session.heads import PROMPT, changed, habits_of, told_of
+from plait.session.hooked import hooked, rejected, submitted
 from plait.session.mcp import take_over
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
@@ -136,7 +137,7 @@ def run_turn(
     if tool_executor is not None:
         raise ConfigError("tool_executor is not available yet", hint="leave tool_executor out")
     header, label = sender_header(sender), sender_label(sender)
-    with held(session) as live, turn_signal(cancel, timeout) as signal:
+    with held(session) as live, turn_signal(cancel, timeout) as signal, hooked(live) as tell_end:
         began_s = time.monotonic()
         pictures, asked = tuple(map(image_of, images)), _model(live, client, model, session)
         check_images(asked, pictures)
@@ -150,10 +151,16 @@ def run_turn(
             if is_unfinished and output_type is not None:
                 _prepare(session, live, asked, output_type)
                 _note_setup(live)
-            text = f"{header}\n{task}" if header else task
-            inputs = () if task is None else (_question(live, _worded(live, with_notice(live, str(text))), pictures),)
+            try:
+                more = "" if task is None else submitted(live, task, sender, signal)
+            except PolicyError as error:
+                catch_up(session, live)
+                return rejected(session, live, error)
+            text = f"{header}\n{task}" if header else str(task)
+            inputs = () if task is None else (_question(live, _worded(live, text, more), pictures),)
             live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
+        tell_end(end)
         keep_pin(live)
         return _result(session, live, end, began_s)
 
@@ -250,7 +257,14 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
         finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None
-        live.policy = Policy(settings.approver, settings.limits, finishing, on_boundary=between, is_watched=is_watched)
+        live.policy = Policy(
+            settings.approver,
+            settings.limits,
+            finishing,
+            on_boundary=between,
+            is_watched=is_watched,
+            gates=live.hooks,
+        )
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
     terms = Terms(terms.tools, setup, live.policy, settings.rules, cache=cache_terms(session))
     live.conversation.change(model, with_output(session, model, terms, output_type))
@@ -312,9 +326,10 @@ def _take_edits(session: Session, live: Live) -> None:
     live.conversation.commit()
 
 
-def _worded(live: Live, text: str) -> str:
-    """Return the task, with what its answer has to be where that is said in words."""
-    wanted = live.conversation.terms.policy.wanted
+def _worded(live: Live, text: str, more: str) -> str:
+    """Return the task with what is to be told beside it, and with what its answer has to be where words say that."""
+    wanted, text = live.conversation.terms.policy.wanted, with_notice(live, text)
+    text = f"{text}\n\n{more}" if more else text
     return text if wanted is None else wanted.question(text)
 
 

@@ -38,8 +38,6 @@ def test_the_defaults_ask_for_nothing() -> None:
 
 
 WANTED: Mapping[str, object] = {
-    "hooks": {"PreToolUse": []},
-    "hooks_enabled": True,
     "trust": True,
     "tool_executor": object(),
     "control_socket": True,
@@ -84,20 +82,12 @@ def test_a_proof_that_means_nothing_is_refused() -> None:
         init_session(SPEC, strict_cache_proof="sometimes")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "field, value",
-    [
-        ("hooks", {"Stop": []}),
-        ("behaviour", {"hooks": {"Stop": []}}),
-        ("hooks_enabled", True),
-    ],
-)
-def test_a_spec_that_asks_for_what_is_not_there_yet(field: str, value: object) -> None:
-    """A field of a later feature is an error that names the file and the field."""
-    spec = AgentSpec({**SPEC, field: value}, source="mine.json")
+def test_hooks_where_nothing_looks_for_them() -> None:
+    """Hooks at the top of a spec are an error that names the file and where they belong."""
+    with pytest.raises(AgentSpecInvalidError, match=r"'mine\.json' has 'hooks' where nothing looks") as caught:
+        run_task(AgentSpec({**SPEC, "hooks": {"Stop": []}}, source="mine.json"), "x")
 
-    with pytest.raises(AgentSpecInvalidError, match=r"'mine\.json' .*not available yet"):
-        run_task(spec, "x")
+    assert "put them into 'behaviour' as 'hooks'" == caught.value.hint
 
 
 def test_fields_that_change_nothing_are_accepted() -> None:

@@ -1,0 +1,56 @@
+"""What hooks are told of a call, and the words in which their answers reach the model and the user.
+
+Floor: 5. Owns: names of a call, sentences; never: asking a hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from plait.core.messages import ToolCall
+from plait.hooks.names import Called
+from plait.kernel.tools import Tool
+from plait.tools.asking import AskUser
+from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
+from plait.tools.renames import names_of
+
+DENIED: Final = "ERROR: tool call denied by hook: {reason}"
+USER_DENIED: Final = "ERROR: tool call denied by user: a hook wanted the user to be asked, and the user said no."
+REJECTED: Final = "Prompt rejected by hook: {reason}"
+_BY_FUNCTION: Final = {function: name for name, function in CANONICAL_TOOLS.items()}
+_QUESTIONS: Final = frozenset({"ask_user", "ask_user_question", "clarify"})
+
+
+def called_of(call: ToolCall, tool: Tool) -> Called:
+    """Return a call as hooks see it: by every name of its tool, and by that of the function behind it.
+
+    A tool that is the shell under a name of its own is a shell to hooks as well.
+    """
+    function = tool.python_function_name
+    function = _BY_FUNCTION.get(SUPERSEDED_TOOLS.get(function, function), function)
+    names = dict.fromkeys((*names_of(call.name), *(names_of(tool.alias_of) if tool.alias_of else ())))
+    behind = names_of(function) if function in CANONICAL_TOOLS else ()
+    parameters = tool.resolved_parameters.get("properties")
+    known = frozenset(parameters) if isinstance(parameters, dict) else frozenset[str]()
+    return Called.of(call.name, (*names, *behind), call.arguments, known)
+
+
+def is_question(tool: Tool) -> bool:
+    """Say whether a tool asks the user something."""
+    return tool.python_function_name.removeprefix("t_") in _QUESTIONS
+
+
+def with_context(text: str, contexts: Iterable[str]) -> str:
+    """Return a text with what hooks have to add."""
+    return "\n\n".join((text, *contexts))
+
+
+def confirmed(ask: AskUser, call: ToolCall, reason: str) -> bool:
+    """Ask the user about a call; only a clear yes is one."""
+    why = f" ({reason})" if reason else ""
+    try:
+        said = ask(f"A hook wants you to be asked{why}. Run {call.name} with {call.raw}?", ["yes", "no"])
+    except EOFError:
+        return False
+    return str(said).strip().lower() in ("yes", "y", "1")

@@ -58,7 +58,7 @@ def run_supervised(
 ) -> Finished:
     """Run a command as `run` does, under a supervisor that outlives this process and leaves the end in `entry`.
 
-    The program is named by its absolute path. `output_bytes_max` and `leftovers` are not looked at.
+    The program is named by its absolute path.
     Durability: when this process dies, the command goes on to its own time limit, and `attach` has what came of it.
     Cancel: as `run`.
     """

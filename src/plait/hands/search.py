@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.hands import beneath
-from plait.hands.globs import compile_glob
+from plait.hands.globs import Glob, compile_glob
 from plait.hands.listing import descent, prefix_of, readable
 from plait.hands.patterns import SearchPattern, compile_pattern
 from plait.hands.python_search import PythonSearch, SearchStopped
@@ -50,6 +50,7 @@ class SearchQuery:
     include: str = ""
     """A glob over the path below the base; without `/` it may match a name at any depth, see `include_anchored`."""
     include_anchored: bool = False
+    """`include` fits the whole path as shown, from the workspace on, wherever the search begins."""
     context: int = 0
     """Lines to give before and after each hit."""
     results_max: int = 100
@@ -125,7 +126,10 @@ def _search_below(run: _Search, files: Files, directory: OpenDirectory, ripgrep:
 def _search_one(run: _Search, pinned: Pinned, size_bytes: int, ripgrep: Ripgrep | None) -> SearchResult:
     base = _Base(pinned.fd, pinned.shown[: len(pinned.shown) - len(pinned.name)])
     candidate = _Candidate(pinned.name, pinned.shown, pinned.fd)
-    if size_bytes > run.query.file_bytes_max:
+    glob = run.include() if run.query.include_anchored else None
+    if glob is not None and not glob.matches(pinned.shown):
+        run.filtered = 1
+    elif size_bytes > run.query.file_bytes_max:
         run.skipped_large = 1
     elif ripgrep is None or not base.address():
         run.by_python(base, iter((candidate,)))
@@ -202,16 +206,18 @@ class _Search:
     stopped: Stopped = ""
     _started_at: float = field(default_factory=time.monotonic)
 
+    def include(self) -> Glob | None:
+        """Return which files are searched; None for all."""
+        include, is_anchored = self.query.include, self.query.include_anchored
+        return compile_glob(include, at_any_depth=not is_anchored, splits_base=False) if include else None
+
     def candidates(self, walk: Walk, base: _Base) -> Iterator[_Candidate]:
         """Yield the files to search, in order."""
-        include = self.query.include
-        glob = (
-            compile_glob(include, at_any_depth=not self.query.include_anchored, splits_base=False) if include else None
-        )
+        glob, lead = self.include(), base.prefix if self.query.include_anchored else ""
         for found in walk:
             if found.kind != "file":
                 continue
-            if glob is not None and not glob.matches(found.path):
+            if glob is not None and not glob.matches(lead + found.path):
                 self.filtered += 1
                 continue
             try:

@@ -33,7 +33,12 @@ _ORDERLY_S: Final = 5.0
 _BELL_BYTES: Final = 64 * 1024
 _SHOWN_BYTES: Final = 1 << 20
 _NAMES: Final = ("out", "err")
-_ENDS: Final[Mapping[str, Ended]] = {"exited": "exited", "timed_out": "timed_out", "cancelled": "cancelled"}
+_ENDS: Final[Mapping[str, Ended]] = {
+    "exited": "exited",
+    "timed_out": "timed_out",
+    "cancelled": "cancelled",
+    "overflowed": "overflowed",
+}
 
 
 def order_of(argv: tuple[str, ...], options: RunOptions, entry: Entry, *, job_delay_s: float | None = None) -> bytes:
@@ -48,6 +53,8 @@ def order_of(argv: tuple[str, ...], options: RunOptions, entry: Entry, *, job_de
         str(options.limits.spill_bytes_max),
         str(options.limits.tail_bytes),
         "1" if options.separates_errors else "",
+        "1" if options.leftovers == "kill" else "",
+        "" if options.output_bytes_max is None else str(options.output_bytes_max),
         "" if job_delay_s is None else repr(float(job_delay_s)),
         entry.mark,
         str(len(argv)),

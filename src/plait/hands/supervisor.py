@@ -39,7 +39,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIVES_WITH_CHILD = os.WEXITED | os.WNOHANG | os.WNOWAIT if hasattr(os, "waitid") else 0
 _NAP_MAX_S = 86_400.0
 """No wait is longer: `select` does not take every number."""
-FIELDS = 10
+FIELDS = 12
 """Fields of an order before the arguments and the environment of the command."""
 
 
@@ -51,10 +51,16 @@ class Order:
         if len(body) != int(size):
             raise ValueError("the order is not whole")
         fields = body.split(b"\0")[:-1]
-        self.entry, self.cwd, timeout_s, grace_s, kept, tail, separates, job, self.mark, count = fields[:FIELDS]
+        self.entry, self.cwd, timeout_s, grace_s, kept, tail, separates, kills, most, job, self.mark, count = fields[
+            :FIELDS
+        ]
         self.timeout_s, self.grace_s = float(timeout_s), float(grace_s)
         self.kept_max, self.tail_max = int(kept), int(tail)
         self.separates_errors = separates == b"1"
+        self.kills_leftovers = kills == b"1"
+        """What the command leaves behind dies with it, before its last output is read."""
+        self.output_max = int(most or 0)
+        """The command is stopped when it has written more bytes than this; 0 is no limit."""
         self.is_job = job != b""
         """A background job: it may begin later, takes input, and lives apart from whoever ordered it."""
         self.delay_s = float(job or 0)
@@ -223,7 +229,7 @@ class Job:
         while not self._is_over():
             self._turn(self._patience())
             self._look()
-        if self._end != "exited":
+        if self._end != "exited" or self._order.kills_leftovers:
             self._find_tree().kill()  # type: ignore[attr-defined]
             self._look()
         if self._has_ended and _LIVES_WITH_CHILD:
@@ -239,16 +245,24 @@ class Job:
         if self._kill_at is None:
             if self._has_ended:
                 return True
-            limit_s = self._began_s + self._order.timeout_s
-            if not self._is_told and time.monotonic() < limit_s:
+            reason = self._reason_to_stop()
+            if not reason:
                 return False
-            self._end = "cancelled" if self._is_told else "timed_out"
+            self._end = reason
             self._kill_at = time.monotonic() + self._order.grace_s
             if self._order.grace_s > 0:
                 self._find_tree().terminate()  # type: ignore[attr-defined]
         if time.monotonic() >= self._kill_at:
             return True
         return self._has_ended and not self._find_tree().members()  # type: ignore[attr-defined]
+
+    def _reason_to_stop(self) -> str:
+        if self._is_told:
+            return "cancelled"
+        most = self._order.output_max
+        if most and sum(output.total for output in self._outputs) > most:
+            return "overflowed"
+        return "" if time.monotonic() < self._began_s + self._order.timeout_s else "timed_out"
 
     def _patience(self) -> float:
         if self._kill_at is not None:

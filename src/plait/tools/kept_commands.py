@@ -72,6 +72,8 @@ class KeptCommands:
     launcher: Launcher
     boot: str
     """The start of the machine at which this process runs."""
+    starts_ahead: bool = True
+    """A supervisor waits for the next command, so that it begins sooner."""
     is_taken_over: bool = False
     """True once a command was begun or looked after here; before that, what an earlier process has left is not ours."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -107,7 +109,8 @@ class KeptCommands:
             # The calls before this one have their results: these are appended, and durable before this one begins.
             self._recorded |= self._told
             self._told.clear()
-        self.launcher.prepare()
+        if self.starts_ahead:
+            self.launcher.prepare()
         return KeptIntent(self.spool.new_name(), limit_s, self.boot).to_dict()
 
     def run(self, command: Command, options: RunOptions, intent: KeptIntent, cancel: Cancel | None) -> Finished:
@@ -118,7 +121,8 @@ class KeptCommands:
         finally:
             with self._lock:
                 self._told.add(intent.entry)
-            self.launcher.prepare_soon()
+            if self.starts_ahead:
+                self.launcher.prepare_soon()
 
     def settle(self, intent: KeptIntent, options: RunOptions, cancel: Cancel) -> Finished | ToolResult:
         """Return what came of a command that an earlier process started, waiting for its end if it still runs.

@@ -79,15 +79,16 @@ SEARCH_FILES: Final = Definition(
         context=count("Lines to show around each match.", 0),
     ),
 )
+ON_FILES: Final = (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIRECTORY, GLOB, SEARCH_FILES)
 READ_OUTPUT: Final = Definition(
     "read_output",
     "",
-    "Read lines of a command's output that was too long to show.",
+    "Read a part of a command's output that was too long to show. The last line says where there is more.",
     parameters_of(
         "reference",
         reference=text("What the command's answer named."),
-        offset=count("First line to return, counted from 1."),
-        limit=count("How many lines to return."),
+        offset=count("First byte to return, counted from 0.", 0),
+        limit=count("How many bytes to return."),
     ),
 )
 

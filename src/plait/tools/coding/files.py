@@ -12,7 +12,7 @@ from typing import Final
 from plait.core.errors import Refusal
 from plait.hands.edit import Replacement, WritePlan, plan_edit, plan_write
 from plait.hands.locks import FileLocks
-from plait.hands.reading import Window, read_lines
+from plait.hands.reading import Lines, Window, read_lines
 from plait.hands.workspace import Pinned, Purpose, Workspace
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer
@@ -51,8 +51,8 @@ class CodingFiles:
             "total_lines": lines.total_lines,
             "truncated": lines.has_more,
         }
-        if lines.has_more and lines.last_line < lines.total_lines:
-            data["next_offset"] = lines.last_line + 1
+        if lines.has_more and (last := _last_shown(lines)) < lines.total_lines:
+            data["next_offset"] = last + 1
         return shown_lines(lines), data
 
     def write_file(
@@ -137,6 +137,12 @@ def _write(target: Pinned, content: str, overwrites: bool, expected: str | None)
 def _edit(target: Pinned, old: str, new: str, every: bool, expected: str | None) -> WritePlan:
     change = Replacement(old, new, "all" if every else "refuse")
     return plan_edit(target, [change], expected_sha256=expected, newlines="literal")
+
+
+def _last_shown(lines: Lines) -> int:
+    """Return the last line that is shown whole; one that alone is too long counts as shown."""
+    is_half = lines.is_cut and not lines.text.endswith("\n") and "\n" in lines.text
+    return lines.last_line - 1 if is_half else lines.last_line
 
 
 def _require_in_place(pinned: Pinned) -> None:

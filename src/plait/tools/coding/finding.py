@@ -61,7 +61,7 @@ class CodingFinding:
         """Find paths that fit a pattern: `*` within a name, `**/` across directories."""
         found = FoundPaths((), False, 0, 0, "")
         begin = "/".join(name for name in (path, *compile_glob(pattern).base) if name != ".") or "."
-        if self._may(path, "glob", pattern=pattern) and self.permission.allows_path(begin):
+        if self._may(path, "glob", begin=begin, pattern=pattern):
             rules = self._rules(call)
             found = find_paths(self.workspace, pattern, path=path, rules=rules, results_max=self.limits.results)
         data: dict[str, object] = {
@@ -106,10 +106,13 @@ class CodingFinding:
             text = f"{text}\n[no file fits the filter {include!r}]"
         return text, data
 
-    def _may(self, path: str, tool: str, **details: object) -> bool:
-        """Say whether a place is open to the model; raise `Refusal` when the call itself is not allowed."""
+    def _may(self, path: str, tool: str, *, begin: str = "", **details: object) -> bool:
+        """Say whether a place is open to the model; raise `Refusal` when the call itself is not allowed.
+
+        `begin` is where below `path` the tool begins, so that every directory is asked about once.
+        """
         shown = self.workspace.locate(path).shown
-        if not self.permission.allows_path(shown):
+        if not self.permission.allows_path(self.workspace.locate(begin).shown if begin else shown):
             return False
         self.permission.require(tool, path=shown, **details)
         return True

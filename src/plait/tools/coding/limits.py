@@ -26,7 +26,7 @@ class CodingLimits:
     """All arguments of a command together."""
     output_bytes: int = 64 * 1024
     """What is shown of a command's output; without kept outputs, a command that prints more is stopped."""
-    kept_bytes: int = 64 * 1024 * 1024
+    kept_bytes: int = 16 * 1024 * 1024
     """What is kept of an output that is too long to show; a command that prints more is stopped."""
     shell_timeout_s: float = 120.0
     termination_grace_s: float = 2.0

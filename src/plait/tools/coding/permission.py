@@ -9,14 +9,13 @@ it is asked about a path and about each directory above it, the workspace first,
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from plait.core.errors import Refusal
+from plait.tools.coding.coroutines import HOST_LOOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,6 @@ class CodingRequest:
 
 Authorize = Callable[[CodingRequest], "bool | Awaitable[bool]"]
 AuthorizePath = Callable[[str], "bool | Awaitable[bool]"]
-
-_LOOP: Final[ContextVar[asyncio.AbstractEventLoop | None]] = ContextVar("plait_coding_loop", default=None)
-"""The loop in which an asynchronous host waits for the call that runs in this thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +65,6 @@ class Permission:
         return self.authorize_path is None or _settled(self.authorize_path(path)) is True
 
 
-def in_thread(fn: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """Return a tool function as a coroutine function that runs it in a thread and answers its questions here."""
-
-    @functools.wraps(fn)
-    async def run(**arguments: Any) -> Any:
-        token = _LOOP.set(asyncio.get_running_loop())
-        try:
-            return await asyncio.to_thread(fn, **arguments)
-        finally:
-            _LOOP.reset(token)
-
-    return run
-
-
 def _is_async(callback: Callable[..., Any] | None) -> bool:
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
 
@@ -95,5 +77,5 @@ def _settled(answer: bool | Awaitable[bool]) -> object:
     async def wait() -> bool:
         return await answer
 
-    loop = _LOOP.get()
+    loop = HOST_LOOP.get()
     return asyncio.run(wait()) if loop is None else asyncio.run_coroutine_threadsafe(wait(), loop).result()

@@ -20,8 +20,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import REFUSAL_STATUS
 from plait.core.messages import ToolResult
 from plait.kernel.tools import Tool, ToolContext, as_result
-from plait.tools.coding import CodingLimits, CodingRequest, Command, coding_tools
-from plait.tools.spill import Spill
+from plait.tools.coding import CodingLimits, CodingRequest, Command, DiskArtifacts, MemoryArtifacts, coding_tools
 
 ANSWERING = "read_file write_file edit_file list_directory glob search_files".split()
 SH = Command("/bin/sh", ("-c",))
@@ -83,7 +82,7 @@ def test_the_tools_depend_on_what_the_host_offers(root: Path) -> None:
     """Without commands there is no `run_command`, without kept outputs no `read_output`."""
     host = Host()
     assert ANSWERING == [tool.name for tool in coding_tools(root, authorize=host.authorize)]
-    tools = coding_tools(root, authorize=host.authorize, commands={"sh": SH}, artifacts=Spill())
+    tools = coding_tools(root, authorize=host.authorize, commands={"sh": SH}, artifacts=MemoryArtifacts())
     assert [*ANSWERING, "run_command", "read_output"] == [tool.name for tool in tools]
     assert ["write_file", "edit_file", "run_command"] == [tool.name for tool in tools if tool.mutates]
     with pytest.raises(ValueError, match="absolute path"):
@@ -353,18 +352,27 @@ def test_a_command_beyond_its_bounds_is_not_run(root: Path, arguments: dict[str,
     assert expected == code(strict(root, Host(), commands={"sh": SH})("run_command", command="sh", **arguments))
 
 
-def test_a_long_output_is_kept_behind_a_reference(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_a_long_output_is_kept_behind_a_reference(root: Path, tmp_path: Path, kind: str) -> None:
     """What was too long to show is read in slices by a reference that tells no path; an unknown one is refused."""
-    spill = Spill(tmp_path / "kept")
-    limits = CodingLimits(output_bytes=2_000)
-    call = strict(root, Host(), commands={"sh": SH}, env={"PATH": os.environ["PATH"]}, artifacts=spill, limits=limits)
-    result = call("run_command", command="sh", args=["seq 1 5000"])
+    store = MemoryArtifacts() if kind == "memory" else DiskArtifacts(tmp_path / "kept")
+    limits = CodingLimits(output_bytes=2_000, kept_bytes=50_000)
+    call = strict(root, Host(), commands={"sh": SH}, env={"PATH": os.environ["PATH"]}, artifacts=store, limits=limits)
+    result = call("run_command", command="sh", args=["seq 1 5000 | sed s/$/ä/"])
     reference = data(result)["reference"]
     assert f"read_output gives all of it: {reference}" in result.content
-    assert str(tmp_path) not in result.content
-    assert "4999\n5000\n" == call("read_output", reference=reference, offset=4_999).content
-    for unknown in ("output-000000000000.txt", "../kept", str(tmp_path), ""):
+    assert str(tmp_path) not in json.dumps([result.content, dict(result.data or {})])
+    whole, offset = "", 0
+    while offset >= 0:
+        part = call("read_output", reference=reference, offset=offset, limit=7_001)
+        whole += part.content.rpartition("\n[bytes ")[0] if data(part)["truncated"] else part.content
+        offset = data(part).get("next_offset", -1)
+    assert "".join(f"{number}ä\n" for number in range(1, 5_001)) == whole
+    assert "TOO_LARGE" == code(call("run_command", command="sh", args=["yes"]))
+    for unknown in (f"artifact-{'0' * 32}", "../kept", str(tmp_path), ""):
         assert "SPILL_REFERENCE_UNKNOWN" == code(call("read_output", reference=unknown))
+    assert "INVALID_INPUT" == code(call("read_output", reference=reference, offset=-1))
+    assert [] == os.listdir(root)
 
 
 def test_a_host_with_coroutines_is_asked_in_its_own_loop(root: Path) -> None:

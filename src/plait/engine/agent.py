@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import UnsupportedFeature
-from plait.core.events import Delta, Event
+from plait.core.events import Event
 from plait.core.ids import new_id
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
@@ -247,7 +247,7 @@ class Agent(Generic[T]):
         if self._on_event is not None:
             conversation.observers.add(self._on_event)
         if on_text is not None:
-            conversation.observers.add(_text_handler(on_text), Delta)
+            conversation.observers.add_text(on_text)
         if self._servers is not None:
             self._servers.tell(conversation.observers)
         yield conversation
@@ -350,11 +350,3 @@ def _redacted(text: str) -> str:
     from plait.core.redact import redact_secrets  # many patterns, for what tools bring
 
     return redact_secrets(text)[0]
-
-
-def _text_handler(on_text: Callable[[str], None]) -> Callable[[Event], None]:
-    def handle(event: Event) -> None:
-        if isinstance(event, Delta) and event.kind == "content":
-            on_text(event.text)
-
-    return handle

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock
-from plait.core.events import AttemptReset, Delta, Event, Piece, StreamEnd
+from plait.core.events import AttemptReset, Event, Piece, StreamEnd
 from plait.core.exchange import Reply
 from plait.core.facts import Fact, ToolStart
 from plait.core.messages import Message, Text, ToolCall
@@ -154,9 +154,7 @@ class BaseHost:
         self._draft.extend(pieces)
         self._shown += len(pieces)
         if self._observers.wants_deltas:
-            step = self._state.steps + 1
-            for kind, text in pieces:
-                self._observers.publish(Delta(kind, text, step))
+            self._observers.publish_pieces(pieces, self._state.steps + 1)
 
     def _early_plan(self, at: Boundary) -> Plan:
         """What the turn's own limits say at a boundary, before anybody is asked."""

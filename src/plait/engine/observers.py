@@ -5,15 +5,17 @@ Floor: 4. Owns: subscriptions by event type and the fault of a handler that rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from plait.core.events import Delta, Event, Notice
+from plait.core.events import Delta, Event, Notice, Piece
 from plait.core.facts import Observation
 from plait.kernel.log import AsyncFactLog, FactLog
 from plait.kernel.ports import Tell
 
 Handler = Callable[[Event], None]
+_Entry = tuple[Handler, tuple[type, ...] | None, Callable[[str], None] | None]
+"""Who is told, of which types, and who it is that only reads the words, if it does."""
 _KEPT: Final = frozenset({"key_rested"})
 """Events of a model that are decisions, and so stand in the log as well."""
 
@@ -26,27 +28,29 @@ class Observers:
     """
 
     def __init__(self) -> None:
-        self._handlers: list[tuple[Handler, tuple[type, ...] | None]] = []
+        self._handlers: tuple[_Entry, ...] = ()
         self._fault: Exception | None = None
         self.wants_deltas = False
         """True when somebody subscribed to fragments; otherwise none are made."""
+        self._readers: tuple[Callable[[str], None], ...] | None = ()
+        """Those who hear the words, while nobody hears more of a fragment; else None."""
 
     def add(self, handler: Handler, *types: type) -> Callable[[], None]:
         """Subscribe to some event types, or to all; return the undo."""
-        entry = (handler, types or None)
-        self._handlers.append(entry)
-        self._count()
+        return self._add((handler, types or None, None))
 
-        def undo() -> None:
-            if entry in self._handlers:
-                self._handlers.remove(entry)
-                self._count()
+    def add_text(self, reader: Callable[[str], None]) -> Callable[[], None]:
+        """Subscribe to the words of answers, piece by piece; return the undo."""
 
-        return undo
+        def handle(event: Event) -> None:
+            if isinstance(event, Delta) and event.kind == "content":
+                reader(event.text)
+
+        return self._add((handle, (Delta,), reader))
 
     def publish(self, event: Event) -> None:
         """Tell everybody who asked for this type; never raises."""
-        for handler, types in tuple(self._handlers):
+        for handler, types, _ in self._handlers:
             if types is not None and not isinstance(event, types):
                 continue
             try:
@@ -54,14 +58,40 @@ class Observers:
             except Exception as error:  # boundary: an observer may not break what it observes
                 self._fault = self._fault or error
 
+    def publish_pieces(self, pieces: Sequence[Piece], step: int) -> None:
+        """Tell of fragments, each as a `Delta` where somebody hears more than words; never raises."""
+        for kind, text in pieces:
+            readers = self._readers
+            if readers is None:
+                self.publish(Delta(kind, text, step))
+            elif kind == "content":
+                for reader in readers:
+                    try:
+                        reader(text)
+                    except Exception as error:  # boundary: as above
+                        self._fault = self._fault or error
+
     def raise_fault(self) -> None:
         """Raise what a handler raised, once."""
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
 
+    def _add(self, entry: _Entry) -> Callable[[], None]:
+        self._handlers = (*self._handlers, entry)
+        self._count()
+
+        def undo() -> None:
+            self._handlers = tuple(each for each in self._handlers if each is not entry)
+            self._count()
+
+        return undo
+
     def _count(self) -> None:
-        self.wants_deltas = any(types is None or Delta in types for _, types in self._handlers)
+        hearing = [reader for _, types, reader in self._handlers if types is None or Delta in types]
+        self.wants_deltas = bool(hearing)
+        readers = tuple(reader for reader in hearing if reader is not None)
+        self._readers = readers if len(readers) == len(hearing) else None
 
 
 def teller(observers: Observers, log: FactLog | AsyncFactLog) -> Tell:

@@ -23,6 +23,7 @@ _LINE_BYTES_MAX: Final = 8_192
 _STATUS_LINE: Final = re.compile(r"HTTP/1\.([01]) (\d{3})(?: .*)?")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+_PLAIN_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
 _OURS: Final = frozenset({"host", "content-length", "transfer-encoding"})
 """What says where a request goes and where it ends; two of one of these, and a proxy and a server read two requests."""
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -214,6 +215,8 @@ class ResponseParser:
         body: list[bytes] = []
         at = 0
         while not self.is_over:
+            if not (self._left or self._awaits_line_end or self._has_ended_chunks):
+                at = _take_whole_chunks(data, at, body)
             if self._left:
                 stop = at + self._left
                 body.append(data[at:stop])
@@ -254,6 +257,18 @@ class ResponseParser:
                 raise NotHttp(f"the size of a chunk is {line[:24]!r}")
             self._left = int(size[1], 16)
             self._has_ended_chunks = self._left == 0
+
+
+def _take_whole_chunks(data: bytes, at: int, body: list[bytes]) -> int:
+    """Take chunks that lie whole in what was read, as nearly all do; return where what has to be looked at begins."""
+    while (line := _PLAIN_SIZE.match(data, at)) is not None:
+        start = line.end()
+        stop = start + int(line[1], 16)
+        if stop == start or not data.startswith(b"\r\n", stop):
+            break
+        body.append(data[start:stop])
+        at = stop + 2
+    return at
 
 
 def _status_of(line: str) -> tuple[int, bool]:

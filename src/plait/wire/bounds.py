@@ -37,11 +37,7 @@ class Bounds:
         Events that show nothing count by their size: they bring what is kept for the provider.
         """
         self._events += len(events)
-        for _, text in pieces:
-            self._chars += len(text)
-        if not pieces:
-            for _, data in events:
-                self._chars += len(data)
+        self._chars += sum([len(text) for _, text in pieces or events])
         if calls > CALLS_MAX:
             return f"the answer has more than {CALLS_MAX:,} tool calls"
         if self._chars > TEXT_CHARS_MAX:

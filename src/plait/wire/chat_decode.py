@@ -95,7 +95,8 @@ class ChatAssembler:
     def take_text(self, document: object, pieces: list[Piece]) -> bool:
         """Take a chunk that is one piece of text and nothing else: nearly every chunk is."""
         choice = self._first
-        if choice is None or not choice.think.is_idle or not isinstance(document, dict):
+        # Who has said a word of the answer thinks no more, and saying so costs no call.
+        if choice is None or not isinstance(document, dict) or not (choice.content or choice.think.is_idle):
             return False
         choices = document.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or document.get("usage") or document.get("error"):

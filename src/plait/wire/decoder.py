@@ -133,9 +133,13 @@ class Decoder:
         self._assembler.close(shown)
 
     def _take_all(self, events: list[Event], pieces: list[Piece]) -> None:
-        take_text = self._assembler.take_text
+        take_text, loads = self._assembler.take_text, self._loads
         for name, data in events:
-            document = self._parse(data)
+            try:
+                # As most streams end, which two parsers would raise over.
+                document = None if data == DONE else loads(data)
+            except (ValueError, RecursionError):
+                document = self._parse_leniently(data)
             if self._garbled is None and name != b"error" and take_text(document, pieces):
                 continue
             self._take(name, data, document, pieces)
@@ -169,15 +173,10 @@ class Decoder:
         if is_error(document):
             self._fail(failure_in(document))
 
-    def _parse(self, data: bytes) -> object:
-        """Return the document in an event, None for what is no JSON."""
-        if data == DONE:
-            return None  # as most streams end: two parsers would raise over it
-        try:
-            return self._loads(data)
-        except (ValueError, RecursionError):
-            self._may_hold_halves = True
-            return _lenient_loads(data)
+    def _parse_leniently(self, data: bytes) -> object:
+        """Return the document in an event that a strict parser refuses, None for what is no JSON."""
+        self._may_hold_halves = True
+        return _lenient_loads(data)
 
     def _with_whole_characters(self, pieces: list[Piece]) -> list[Piece]:
         """Hold back half a character that ends a text until its other half comes in the next one."""

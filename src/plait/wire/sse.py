@@ -63,7 +63,12 @@ class SseParser:
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:
-            if not self._take_simple(block, events):
+            is_small = 6 < len(block) <= self._size_bytes_max and not self.too_large
+            if is_small and block.startswith(b"data: ") and b"\n" not in block:
+                # One line of data, as nearly every block is: taken here, without a call.
+                events.append((b"", block[6:]))
+                self.is_stream = True
+            elif not self._take_simple(block, events):
                 self._take_lines(block.split(b"\n"), events)
                 self._dispatch(events)
         self._keep(rest, events)

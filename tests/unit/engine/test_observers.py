@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plait.core.events import AttemptReset, Committed, Delta, Event, StreamEnd
+from plait.core.events import AttemptReset, Committed, Delta, Event, Piece, StreamEnd
 from plait.core.facts import TurnEnd
 from plait.core.messages import user
 from plait.engine.agent import Agent
@@ -61,6 +61,44 @@ def test_fragments_are_wanted_by_those_who_take_them() -> None:
     assert observers.wants_deltas
     undo()
     assert not observers.wants_deltas
+
+
+def test_who_reads_hears_the_words_in_order() -> None:
+    """A reader hears words and nothing else, alone and beside handlers, in the order in which they came."""
+    observers, heard = Observers(), []
+    pieces: list[Piece] = [("reasoning", "hm"), ("content", "a"), ("tool_arguments", "{}"), ("content", "b")]
+    stop = observers.add_text(lambda text: heard.append(("read", text)))
+    observers.publish_pieces(pieces, 1)
+    undo = observers.add(lambda event: heard.append(("heard", event)), Delta)
+    observers.publish_pieces(pieces[1:2], 2)
+    undo()
+    observers.publish_pieces(pieces[3:], 3)
+    stop()
+    observers.publish_pieces(pieces, 4)
+
+    alone, beside = [("read", "a"), ("read", "b")], [("read", "a"), ("heard", Delta("content", "a", 2))]
+    assert [*alone, *beside, ("read", "b")] == heard
+    assert not observers.wants_deltas
+
+
+def test_a_reader_that_fails_is_a_handler_that_fails() -> None:
+    """A reader's exception is kept, the others hear on, and one that leaves hears no further word."""
+    observers, heard = Observers(), []
+
+    def fail(text: str) -> None:
+        raise KeyError(text)
+
+    def leave(text: str) -> None:
+        heard.append(text)
+        stop()
+
+    observers.add_text(fail)
+    stop = observers.add_text(leave)
+    observers.publish_pieces([("content", "a"), ("content", "b")], 1)
+
+    with pytest.raises(KeyError, match="a"):
+        observers.raise_fault()
+    assert ["a"] == heard
 
 
 @both

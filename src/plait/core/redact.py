@@ -1,47 +1,53 @@
-"""Takes secrets out of text before a model or a log sees it.
+"""Takes secrets out of text before a model, a screen or a trace sees it.
 
-Floor: 0. Owns: what a secret looks like; never: where text comes from or goes.
+Floor: 0. Owns: what is taken for a secret; never: where text comes from or goes.
+
+Two dangers are weighed: a secret that is shown, and code that is spoiled (a model edits the files that it reads). So
+tokens of known shape, key blocks and known values go in any case, and what only stands behind a label such as
+`password=` goes where it does not read like a name in a program.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Final
+
+from plait.core.secret_shapes import SHAPES
 
 MASK: Final = "[REDACTED]"
 
 _KEY_BLOCK: Final = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[A-Za-z0-9+/=\s\\:,.\"'-]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|(?:\\n|\s)+[A-Za-z0-9+/=\s\\:,.-]+)"
+    r"|PuTTY-User-Key-File-\d:[A-Za-z0-9+/=\s:-]+"
 )
-_TOKENS: Final = re.compile(
-    r"\b(?:"
-    r"sk-ant-[\w-]{20,}"
-    r"|sk-(?:proj-|or-)?[\w-]{20,}"
-    r"|gh[posru]_[A-Za-z0-9]{30,}"
-    r"|github_pat_\w{20,}"
-    r"|glpat-[\w-]{20,}"
-    r"|xox[baprs]-[\w-]{10,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}"
-    r"|AIza[\w-]{35}"
-    r"|hf_[A-Za-z0-9]{30,}"
-    r"|[sr]k_live_[A-Za-z0-9]{20,}"
-    r"|(?<![\w-])eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]{10,}"
-    r")"
-)
+"""A block that was cut off ends where its letters do: a program that only names the first line keeps its own."""
+_KEY_MARKS: Final = ("PRIVATE KEY", "PuTTY-User-Key-File")
 # A label begins a word, or a part of one (`MY_API_KEY`, `clientSecret`). What stands before it is only glanced at: a
 # pattern that tries every beginning of a long line takes minutes for it.
 _LABELLED: Final = re.compile(
     r"(?P<label>(?:(?<![A-Za-z0-9])"
     r"(?i:api[_ -]?key|access[_ -]?key|private[_ -]?key|secret[_ -]?key|secret|token|password|passwd|pwd)"
-    r"|(?<=[a-z0-9])(?:ApiKey|AccessKey|PrivateKey|SecretKey|Secret|Token|Password))"
-    r"[\"']?\s*+[:=]\s*+[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})"
+    r"|(?<=[a-z0-9])(?:ApiKey|AccessKey|PrivateKey|SecretKey|Secret|Token|Password)))"
+    r"(?P<operator>[\"']?\s*+[:=]\s*+)(?P<quote>[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})(?P<after>.?)",
+    re.DOTALL,
 )
+_LABELS: Final = ("key", "secret", "token", "passw", "pwd")
 _HEADER: Final = re.compile(
-    r"(?i)(?P<label>\bauthorization[\"']?\s*+[:=]\s*+[\"']?(?:bearer\s++|basic\s++)?)(?P<value>[^\s\"']{16,})"
+    r"(?i)(?P<label>\bauthorization[\"']?\s*+(?::\s*+|=\s*+(?=[\"']?(?:bearer|basic)\s))[\"']?"
+    r"(?:bearer\s++|basic\s++|token\s++)?)(?P<value>[^\s\"'{}$<>%*()]{16,})"
 )
 _URL_LOGIN: Final = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]{0,20}+://[^\s:/@]*+:)(?P<value>[^\s@/]++)(?=@)")
-_PATTERNS: Final[Sequence[re.Pattern[str]]] = (_KEY_BLOCK, _TOKENS, _LABELLED, _HEADER, _URL_LOGIN)
+_NO_PASSWORDS: Final = re.compile(
+    r"(?i)pass|passwd|password|pwd|pw|secret|token|key|x{3,}|\*+|\.{3}|\\?[$%{<\[(].*|[a-z_]*pass(?:word)?[a-z_]*"
+)
+"""What stands in the place of a password in documents and templates."""
+_PIECES: Final = re.compile(r"[._\-/+=]+")
+_HUMPS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_NAME_OF_TYPE: Final = re.compile(r"[A-Z][a-z]+|(?:[a-z_]\w*\.)+(?:[A-Z]+[a-z]*\d{0,5}){1,8}")
+_HUMP_LENGTH_MIN: Final = 2.7
+"""Random letters change case every second time or so; words do not."""
 
 
 def redact_secrets(text: str) -> tuple[str, int]:
@@ -50,11 +56,54 @@ def redact_secrets(text: str) -> tuple[str, int]:
     Labels, operators and header names stay, so that a reader still sees what stood there.
     """
     count = 0
-    for pattern in _PATTERNS:
-        text, found = pattern.subn(_mask, text)
+    if any(mark in text for mark in _KEY_MARKS):
+        text, count = _KEY_BLOCK.subn(MASK, text)
+    for shape in SHAPES:
+        if any(mark in text for mark in shape.marks):
+            text, found = shape.pattern.subn(MASK, text)
+            count += found
+    lower = text.lower()
+    if any(label in lower for label in _LABELS):
+        text, found = _masked(_LABELLED, text, _is_labelled_secret)
+        count += found
+    if "authorization" in lower:
+        text, found = _masked(_HEADER, text, lambda match: not _is_wordy(match["value"]))
+        count += found
+    if "://" in text:
+        text, found = _masked(_URL_LOGIN, text, lambda match: _NO_PASSWORDS.fullmatch(match["value"]) is None)
         count += found
     return text, count
 
 
-def _mask(match: re.Match[str]) -> str:
-    return match.group("label") + MASK if "label" in match.re.groupindex else MASK
+def _masked(pattern: re.Pattern[str], text: str, is_secret: Callable[[re.Match[str]], bool]) -> tuple[str, int]:
+    """Mask the value of every match that is a secret."""
+    pieces: list[str] = []
+    at, count = 0, 0
+    for match in pattern.finditer(text):
+        if match["value"] != MASK and is_secret(match):
+            pieces += (text[at : match.start("value")], MASK)
+            at = match.end("value")
+            count += 1
+    pieces.append(text[at:])
+    return "".join(pieces) if count else text, count
+
+
+def _is_labelled_secret(match: re.Match[str]) -> bool:
+    """Say whether what stands behind a label is a value and not a piece of a program."""
+    value, is_quoted = match["value"].lstrip("="), bool(match["quote"])
+    if not is_quoted and (match["after"] in ("(", "[") or _NAME_OF_TYPE.fullmatch(value)):
+        return False
+    is_setting = match["operator"] == "=" and match["label"].isupper()
+    if is_setting and not is_quoted:
+        return True
+    return not _is_wordy(value)
+
+
+def _is_wordy(value: str) -> bool:
+    """Say whether text is made of words, as names, paths and expressions are: more than one, none of them random."""
+    words = [hump for piece in _PIECES.split(value) for hump in _HUMPS.findall(piece)]
+    letters = [word for word in words if not word.isdigit()]
+    digits = [len(word) for word in words if word.isdigit()]
+    if len(words) < 2 or not letters or (digits and (max(digits) > 3 or sum(digits) * 4 > len(value))):
+        return False
+    return sum(map(len, letters)) / len(letters) >= _HUMP_LENGTH_MIN

@@ -1,0 +1,118 @@
+"""Takes the secrets that this process holds out of text, however they are written and wherever it is cut.
+
+Floor: 0. Owns: known values in their disguises, and what is held back at the end of a piece; never: shapes (`redact`).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from plait.core.redact import MASK, redact_secrets
+
+VALUE_CHARS_MIN: Final = 8
+"""A shorter value would take ordinary words with it."""
+_HELD_CHARS_MAX: Final = 8_192
+"""A line that is longer is given on before it ends, but for so many of its last characters."""
+_BLOCK_CHARS_MAX: Final = 65_536
+_BLOCK_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_BLOCK_END: Final = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+
+
+class Redactor:
+    """Masks known values and everything of a secret's shape. Immutable, safe in any thread.
+
+    A known value is found as it is, in base64 at any alignment, in hex, percent-encoded and backwards.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        known = {text for value in values if len(value) >= VALUE_CHARS_MIN for text in _disguises(value)}
+        longest_first = sorted(known, key=lambda text: (-len(text), text))
+        self._longest = len(longest_first[0]) if known else 0
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if known else None
+
+    def redact(self, text: str) -> tuple[str, int]:
+        """Return the text without secrets, and how many there were."""
+        count = 0
+        if self._known is not None:
+            text, count = self._known.subn(MASK, text)
+        text, found = redact_secrets(text)
+        return text, count + found
+
+    def __call__(self, text: str) -> str:
+        """Return the text without secrets."""
+        return self.redact(text)[0]
+
+    def stream(self, show: Callable[[str], object]) -> RedactedStream:
+        """Return what takes a text piece by piece, and shows it without secrets."""
+        return RedactedStream(self, show, max(_HELD_CHARS_MAX, 2 * self._longest))
+
+
+class RedactedStream:
+    """Gives a text on without its secrets, wherever its pieces were cut. For one thread at a time.
+
+    Whole lines are given on, since a secret stands in one line; a private key is waited for until its end. So the
+    text that was shown, joined, is what masking the whole would have shown, except that a line longer than 8,192
+    characters and a key block longer than 65,536 are shown in parts.
+    """
+
+    def __init__(self, redactor: Redactor, show: Callable[[str], object], held_chars_max: int) -> None:
+        self._redactor = redactor
+        self._show = show
+        self._held_chars_max = held_chars_max
+        self._held = ""
+
+    def write(self, piece: str) -> None:
+        """Take the next piece."""
+        self._held += piece
+        end = self._held.rfind("\n") + 1
+        end = self._before_block(end)
+        if not end and len(self._held) > 2 * self._held_chars_max:
+            end = self._before_block(_between_words(self._held, len(self._held) - self._held_chars_max))
+        self._give(end)
+
+    def close(self) -> None:
+        """Show what was held back; may be called twice."""
+        self._give(len(self._held))
+
+    def _before_block(self, end: int) -> int:
+        """Return where an unfinished key block before `end` begins, which is waited for; `end` where there is none."""
+        begins = [each.start() for each in _BLOCK_BEGIN.finditer(self._held, 0, end)]
+        if not begins or _BLOCK_END.search(self._held, begins[-1], end):
+            return end
+        return end if len(self._held) - begins[-1] > _BLOCK_CHARS_MAX else begins[-1]
+
+    def _give(self, end: int) -> None:
+        if end > 0:
+            text, self._held = self._held[:end], self._held[end:]
+            self._show(self._redactor(text))
+
+
+def _between_words(text: str, end: int) -> int:
+    """Return the last place before `end` at which no secret can be cut; `end` where the text has no such place."""
+    place = max(text.rfind(mark, 0, end) for mark in " \t,;)]}>")
+    return place + 1 if place > 0 else end
+
+
+def _disguises(value: str) -> Iterator[str]:
+    """Yield every way in which a value is looked for."""
+    raw = value.encode("utf-8", "surrogatepass")
+    yield value
+    yield value[::-1]
+    yield from (quote(value, safe="", errors="replace"), quote_plus(value, errors="replace"))
+    yield raw.hex()
+    yield raw.hex().upper()
+    for alignment in range(3):
+        # The letters at the edges depend on what stands beside the value; those between are its own.
+        encoded = base64.b64encode(b"\0" * alignment + raw).decode()
+        first = (alignment * 8 + 5) // 6
+        last = (alignment + len(raw)) * 8 // 6
+        if last - first >= VALUE_CHARS_MIN:
+            yield encoded[first:last]
+            yield encoded[first:last].translate(_URL_ALPHABET)
+
+
+_URL_ALPHABET: Final = str.maketrans("+/", "-_")

@@ -5,16 +5,18 @@ Floor: 2. Owns: what is learnt from a refusal; never: the history, and what a fo
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from plait.core.exchange import ProviderFailed
-from plait.models.form import ECHO, Form
+from plait.models.form import ALTERNATE, ECHO, Form
 
 OUTPUT_TOKENS_MIN: Final = 1_024
 """Less room for an answer than this is worth no request: the history has to shrink instead."""
 _OPTIONAL: Final = ("parallel_tool_calls", "stream_options", "prompt_cache_key")
 """Members that an answer can do without."""
+_IN_TURN: Final = re.compile(r"\b(?:must|should) alternate\b", re.IGNORECASE)
 
 
 def adjusted(form: Form, failed: ProviderFailed, learnt: set[str]) -> Form | None:
@@ -27,6 +29,7 @@ def adjusted(form: Form, failed: ProviderFailed, learnt: set[str]) -> Form | Non
     if failed.kind in ("unsupported_feature", "bad_request", "invalid_history"):
         is_history = failed.kind == "invalid_history"
         named = [ECHO] if is_history and "reasoning_content" in failed.message else []
+        named += [ALTERNATE] if is_history and _IN_TURN.search(failed.message) else []
         named += [] if is_history else [name for name in _OPTIONAL if name in failed.message]
         # Another conversation may have learnt it since this one began.
         new = set(named) - form.learnt

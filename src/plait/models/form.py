@@ -13,6 +13,8 @@ from plait.wire.profile import WireProfile
 
 ECHO: Final = "echo"
 """Learnt of an endpoint that wants the reasoning of its answers back."""
+ALTERNATE: Final = "alternate"
+"""Learnt of an endpoint that wants user and assistant in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Form:
     """The form of a request; with nothing in it, the request is what the conversation asks for."""
 
     learnt: frozenset[str] = frozenset()
-    """Members that are left out, and `echo`."""
+    """Members that are left out, `echo` and `alternate`."""
     output_max: int | None = None
     """Tokens that an answer may have, where the window has no room for more."""
     provider: str = ""
@@ -58,6 +60,8 @@ class Form:
         """Return a wire as the endpoint wants it."""
         if ECHO in self.learnt:
             wire = replace(wire, reasoning_echo="always")
+        if ALTERNATE in self.learnt:
+            wire = replace(wire, alternates=True)
         if not self.takes("parallel_tool_calls"):
             wire = replace(wire, parallel_tool_calls=None)
         return wire if self.takes("stream_options") else replace(wire, stream_usage=False)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, cast
 import orjson
 
 from plait.core.exchange import ProviderFailed, Reply
+from plait.core.messages import Message
 from plait.core.usage import Usage
 from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.adjusting import adjusted
+from plait.models.alternating import Bridged
 from plait.models.backend import Backend
 from plait.models.form import Form
 from plait.models.loading import Shown, wire_for
@@ -67,6 +69,9 @@ class Line:
         self._wire = self.form.wire(self._own_wire)
         self._codec: Codec = codec(self._wire.wire)
         self._shown = Shown(setup)
+        self._bridged: Bridged | None = None
+        self._extra: tuple[Message, ...] = ()
+        """What the next request says beside the history."""
         self._prefix = self._new_prefix()
         self.trail = Trail(self._prefix, Head(self._wire, self._shown.tools, setup.system))
         """Where the last step's request left the one before it."""
@@ -88,11 +93,8 @@ class Line:
         self._note_ids(ask)
         if self.form.output_max is not None and self._room_epoch != ask.view.epoch:
             self.take_on(replace(self.form, output_max=None))
-        sent = self._request(ask)
-        if ask.purpose == "step":
-            self.sent = sent
-            self.trail.depart()
-        return sent
+        sent = self._request()
+        return self._departing(sent, ask)
 
     def adjusted(self, failed: ProviderFailed, ask: Think) -> Sent | None:
         """Return the request without what was refused, None where that is not known or not ours to leave out."""
@@ -101,24 +103,29 @@ class Line:
             return None
         self._room_epoch = ask.view.epoch
         self.take_on(form)
-        sent = self.compose(ask)
-        if ask.purpose == "step":
-            self.sent = sent
-        return sent
+        return self._departing(self.compose(ask), ask)
 
     def take_on(self, form: Form) -> None:
         """Send requests in another form from now on."""
         before, self._wire = self._wire, form.wire(self._own_wire)
         self.form = form
-        if self._wire.reasoning_echo != before.reasoning_echo:
+        if (self._wire.reasoning_echo, self._wire.alternates) != (before.reasoning_echo, before.alternates):
             self._begin_anew()
         self._tail = self._make_tail()
+
+    def _departing(self, sent: Sent, ask: Think) -> Sent:
+        if ask.purpose == "step":
+            self.sent = sent
+            self.trail.depart(self._bridged.index_of if self._bridged is not None else None)
+        return sent
 
     def _extend(self, ask: Think) -> int | None:
         """Take the messages of a request, and what they say of the tools that it declares."""
         if self._shown.take(ask.view):
             self._begin_anew()
-        return self._prefix.extend(ask.view)
+        view = ask.view if self._bridged is None else self._bridged.over(ask.view)
+        self._extra = view.extra
+        return self._prefix.extend(view)
 
     def _begin_anew(self) -> None:
         """Go on with another head than before."""
@@ -127,6 +134,7 @@ class Line:
         self.trail.before = left
 
     def _new_prefix(self) -> Prefix:
+        self._bridged = Bridged(self._wire) if self._wire.alternates else None
         return Prefix(
             self._codec.head(self._target.name, self._shown.tools, self._setup.system, self._wire),
             self._codec.encoder(self._wire),
@@ -136,16 +144,16 @@ class Line:
     def fingerprint(self, ask: Think) -> str:
         """Return by what the request for this is known, at the price of what is new in it."""
         self._extend(ask)
-        return self._prefix.fingerprint(self._tail, ask.view.extra)
+        return self._prefix.fingerprint(self._tail, self._extra)
 
     def compose(self, ask: Think) -> Sent:
         """Return the request for this; it is not sent, and no key is needed."""
         self._extend(ask)
-        return self._request(ask)
+        return self._request()
 
-    def _request(self, ask: Think) -> Sent:
+    def _request(self) -> Sent:
         marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
-        return self._prefix.request(self._tail, marks, ask.view.extra)
+        return self._prefix.request(self._tail, marks, self._extra)
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
@@ -166,7 +174,7 @@ class Line:
     def _keep_provider(self, reply: Reply) -> None:
         if self.form.provider or not self.backend.endpoint.profile.pins_provider:
             return
-        provider = provider_to_keep(reply.details, self._extra())
+        provider = provider_to_keep(reply.details, self._body())
         if provider:
             self.take_on(replace(self.form, provider=provider))
             if self._on_pin is not None:
@@ -194,7 +202,7 @@ class Line:
         """Return the last step's request, where the next one begins with all of it."""
         return self.sent if self.sent is not None and self._prefix.extends(self.sent) else None
 
-    def _extra(self) -> dict[str, object]:
+    def _body(self) -> dict[str, object]:
         extra = {**self.backend.endpoint.profile.body, **self.backend.options.body, **self._setup.options.extra}
         if self.form.provider:
             extra["provider"] = pin_of(self.form.provider)
@@ -210,7 +218,7 @@ class Line:
             reasoning=options.reasoning if profile.takes_effort else None,
             response_schema=options.response_schema,
             cache_key=options.cache_key if profile.takes_cache_key and self.form.takes("prompt_cache_key") else None,
-            extra=self._extra(),
+            extra=self._body(),
         )
         return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))
 

@@ -7,7 +7,7 @@ A request that failed was cached by nobody, so the measure is the last request t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from typing import Final, Literal
@@ -90,9 +90,15 @@ class Trail:
         if differs is not None:
             self._changed = differs if self._changed is None else min(self._changed, differs)
 
-    def depart(self) -> None:
-        """Compare the step's request that is about to leave."""
-        self.place = self._place()
+    def depart(self, index_of: Callable[[int], int] | None = None) -> None:
+        """Compare the step's request that is about to leave.
+
+        Args:
+            index_of: says which message of the history stands at a place of the request, where that is not the same.
+        """
+        self.place = place = self._place()
+        if index_of is not None and place is not None and place.index is not None:
+            self.place = Place(place.part, index_of(place.index))
 
     def answered(self, sent: Sent) -> None:
         """Take the step's request that was answered: the next one is compared with it."""

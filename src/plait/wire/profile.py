@@ -63,6 +63,8 @@ class WireProfile:
     """What `extra_content` says beside calls that another endpoint made, where a missing one is an error (Gemini)."""
     cache_markers: bool = False
     """Whether messages take cache markers (always so on the anthropic wire)."""
+    alternates: bool = False
+    """Whether the endpoint refuses two messages of a user in a row, so that something has to stand between them."""
     tool_references: bool = False
     """Whether the result of a search for tools is sent as references to tools that were declared with a mark."""
     schema_keywords_refused: frozenset[str] = frozenset()

@@ -24,6 +24,7 @@ HELD: dict[Kind, str] = {
     "object": "object",
     "list": "list of objects",
     "texts": "list of texts",
+    "servers": "object, or list of objects",
 }
 
 

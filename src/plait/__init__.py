@@ -87,18 +87,21 @@ if TYPE_CHECKING:
     from plait.session.defaults import (
         TOOL_LIBRARY,
         dispatch,
+        enable_rtk_rewrite,
         get_tool_output_stream,
         register_tools_in_library,
         set_ask_user_handler,
         set_tool_output_stream,
         set_wait_interrupt_hook,
     )
+    from plait.session.executing import execute_tool_call
     from plait.session.flat import (
         flat,
     )
     from plait.session.opening import init_session
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
+    from plait.session.prompt import inline_system_prompt
     from plait.session.reducing import StepReducer, StepReduction
     from plait.session.replaying import Replay, replay_session
     from plait.session.resetting import (
@@ -152,6 +155,7 @@ if TYPE_CHECKING:
     from plait.tools.mcp.face import MCPClient, MCPTools, RunningServer, mcp_tools, register_mcp_servers
     from plait.tools.plugins import load_plugin_tools
     from plait.tools.spec import build_tool_spec
+    from plait.wire.inline_calls import extract_inline_calls
 
 _HOMES: "Mapping[str, str]" = {
     name: home
@@ -204,13 +208,15 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.clients", "create_client"),
         (
             "plait.session.defaults",
-            "TOOL_LIBRARY dispatch get_tool_output_stream register_tools_in_library set_ask_user_handler "
-            "set_tool_output_stream set_wait_interrupt_hook",
+            "TOOL_LIBRARY dispatch enable_rtk_rewrite get_tool_output_stream register_tools_in_library "
+            "set_ask_user_handler set_tool_output_stream set_wait_interrupt_hook",
         ),
+        ("plait.session.executing", "execute_tool_call"),
         ("plait.session.flat", "flat"),
         ("plait.session.opening", "init_session"),
         ("plait.session.options", "DEFAULT_MAX_TOKENS"),
         ("plait.session.pricing", "PriceCheck check_price"),
+        ("plait.session.prompt", "inline_system_prompt"),
         ("plait.session.reducing", "StepReducer StepReduction"),
         ("plait.session.replaying", "Replay replay_session"),
         ("plait.session.resetting", "Compacted DEFAULT_COMPACTION_KEEP_LAST_TURNS clear_session compact_session"),
@@ -240,6 +246,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.tools.mcp.face", "MCPClient MCPTools RunningServer mcp_tools register_mcp_servers"),
         ("plait.tools.plugins", "load_plugin_tools"),
         ("plait.tools.spec", "build_tool_spec"),
+        ("plait.wire.inline_calls", "extract_inline_calls"),
     )
     for name in names.split()
 }
@@ -392,10 +399,14 @@ __all__ = [
     "dispatch",
     "drain_completions",
     "enable_nohup",
+    "enable_rtk_rewrite",
+    "execute_tool_call",
+    "extract_inline_calls",
     "extract_tool_specs_from_module",
     "flat",
     "get_tool_output_stream",
     "init_session",
+    "inline_system_prompt",
     "load_plugin_tools",
     "load_specification",
     "mcp_tools",

@@ -153,6 +153,9 @@ Fact = (
     | Observation
 )
 
+SIDE_CALL: Final = "side_call"
+"""A program has a tool called beside the conversation; see `core.side_calls`."""
+
 OBSERVATIONS: Final = frozenset(
     {
         "session_start",
@@ -163,6 +166,7 @@ OBSERVATIONS: Final = frozenset(
         "provider_response",
         "request_form",
         "rewound",
+        SIDE_CALL,
         "provider_pinned",
         "recovered",
         "background",

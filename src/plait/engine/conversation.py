@@ -17,7 +17,7 @@ from plait.core.events import Committed
 from plait.core.facts import Observation, Reset
 from plait.core.ids import new_id
 from plait.core.images import IMAGE_BYTES_MAX
-from plait.core.messages import Image, Message
+from plait.core.messages import Image, Message, ToolCall, ToolResult
 from plait.core.values import dataclass
 from plait.engine.async_host import AsyncHost
 from plait.engine.base_host import Policy, Resolve, Stage
@@ -25,6 +25,7 @@ from plait.engine.cache_proof import CacheTerms
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
 from plait.engine.recovery import resolver
+from plait.engine.side_calls import call_beside
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
 from plait.kernel.compact import compact_now
@@ -174,6 +175,11 @@ class Conversation:
             for fact in facts:
                 self.state.apply(fact)
             self._log.append(facts)
+
+    def call(self, call: ToolCall, policy: Policy, *, cancel: Cancel | None = None) -> ToolResult:
+        """Run a tool call of a program's, between turns and beside the conversation; see `call_beside`."""
+        with self._held():
+            return call_beside(call, replace(self._stage(cancel), policy=policy), self._log, self._bench.portal)
 
     def note(self, *facts: Observation) -> None:
         """Record what is for people and reports, between turns; durable with the next barrier."""

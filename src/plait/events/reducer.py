@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from plait.core import events, facts
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.side_calls import side_call_of
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
 from plait.events import named
@@ -147,11 +148,21 @@ class Reducer:
         return [*found, named.TurnEnd(fact.reason, fact.detail)]
 
     def _observation(self, fact: facts.Observation, at_ms: int) -> NamedEvents:
+        if (side := side_call_of(fact)) is not None:
+            return self._side_call(*side, at_ms)
         part, index = fact.data.get("part"), fact.data.get("index")
         if fact.type != "provider_request" or not isinstance(part, str):
             return []
         why = str(fact.data.get("why", ""))
         return [named.PrefixChanged(part, index if isinstance(index, int) else None, why)]
+
+    def _side_call(self, call: ToolCall, fact: facts.ToolStart | facts.ToolEnd, at_ms: int) -> NamedEvents:
+        self._calls = {**self._calls, call.id: call}
+        if isinstance(fact, facts.ToolStart):
+            return self._tool_start(fact, at_ms)
+        found = self._tool_end(fact, at_ms)
+        self._calls = {call_id: other for call_id, other in self._calls.items() if call_id != call.id}
+        return found
 
     def _spend(self, usage: Usage, at_ms: int, purpose: str | None = None) -> named.NamedEvent:
         self.usage += usage

@@ -49,7 +49,7 @@ def turn(
         end = End("interrupted", detail=_LOST_QUESTION) if is_lost else (yield from _steps(state, tools, rules))
     except Interrupted as interrupt:
         spent = interrupt.usage
-        end = yield from _close(state, interrupt)
+        end = yield from close_round(state, interrupt)
     if isinstance(end.error, ProviderFailed):
         spent = end.error.usage
     yield from record(state, TurnEnd(end.reason, end.detail, spent))
@@ -176,7 +176,7 @@ def _refuse(fault: str | None) -> None:
         raise Interrupted("error") from ValueError(f"a plan would break the history: {fault}")
 
 
-def _close(state: State, interrupt: Interrupted) -> Loop:
+def close_round(state: State, interrupt: Interrupted) -> Loop:
     """Leave a valid history: known results are kept, every other open call says that it has none."""
     facts: list[Fact] = []
     if state.round is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from plait.core.codec import decode_fact
-from plait.core.facts import MessageAdded, Reset, ToolEnd, ToolStart
+from plait.core.codec import decode_fact, encode_fact
+from plait.core.facts import SIDE_CALL, MessageAdded, Observation, Reset, ToolEnd, ToolStart
 from plait.core.messages import Message, ToolCall
+from plait.core.side_calls import side_call_of
 from plait.core.strict_json import JsonInvalid
 from plait.wire.chat_encode import message_dicts
 from plait.wire.profile import WireProfile
@@ -45,12 +46,24 @@ def flat(record: Mapping[str, object]) -> Json:
     kind, data = record.get("type"), record.get("data", {})
     if not isinstance(kind, str) or not isinstance(data, Mapping):
         raise ValueError(f"{dict(record)!r} is no record: it lacks a type")
+    if kind == SIDE_CALL:
+        return _flat_side_call(Observation(kind, data))
     return {"type": kind} | _flat(kind, data, record)
 
 
 def chat_items(messages: Sequence[Message]) -> list[Json]:
     """Return messages as chat-completions messages."""
     return [item for message in messages for item in message_dicts(message, _SHAPE)]
+
+
+def _flat_side_call(fact: Observation) -> Json:
+    """Return a call that a program made as those of the model are told."""
+    found = side_call_of(fact)
+    assert found is not None, "the type says that it is a call"
+    kind, data = encode_fact(found[1])
+    record = CallRecord()
+    record.call = found[0]
+    return {"type": kind} | _flat(kind, data, record)
 
 
 def _flat(kind: str, data: Mapping[str, object], record: Mapping[str, object]) -> Json:

@@ -5,10 +5,12 @@ Floor: 5. Owns: plait's own sentence and the order of the parts; never: anything
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from plait.core.exchange import ToolSchema
+from plait.engine.spec import specs_of
+from plait.tools.spec import tool_from_entry
 from plait.wire.inline_calls import inline_instructions
 
 _BASE: Final = (
@@ -28,3 +30,8 @@ def compose(supplement: str, tools: Iterable[ToolSchema], *, bare: bool, structu
     """
     parts = ["" if bare else _BASE, "" if structured else inline_instructions(tools), supplement.strip()]
     return "\n\n".join(part for part in parts if part)
+
+
+def inline_system_prompt(schema: Mapping[str, Any]) -> str:
+    """Return what a model without structured calls is told of the tools of an agent spec: one example of each."""
+    return inline_instructions(tool_from_entry(entry, str, {}).schema for entry in specs_of(schema))

@@ -8,37 +8,23 @@ begun again, and finds what it has done. What it takes back is kept, so that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from plait.core.errors import ConfigError, Refusal, SessionBusy
 from plait.core.facts import Entry, Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
+from plait.core.side_calls import side_call_of
 from plait.kernel.state import fold
 from plait.kernel.tools import ToolTable
 from plait.session.closing import close_turn
 from plait.session.session import Live, Session, follow
 from plait.store.opening import load_journal
 from plait.store.turns import TurnMark, mark_of, turn_marks
+from plait.tools.changes import LOOKED_AT, REWOUND, Change, Changes
 from plait.tools.file_recovery import root_digest
-from plait.tools.patching import intents_of
 from plait.tools.todo import todos_after
 from plait.tools.undo import Undo, Undone
-
-REWOUND: Final = "rewound"
-_LOOKED_AT: Final = frozenset({"ok", "unknown"})
-"""How a call ended that may have changed its file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a file, by digests; None is no file."""
-
-    path: str
-    before: str | None
-    after: str | None
-    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +113,7 @@ class _Since:
     def __init__(self, entries: Iterable[Entry], mark: TurnMark, tools: ToolTable) -> None:
         self._calls: dict[str, ToolCall] = {}
         self._starts: dict[str, ToolStart] = {}
-        self._first: dict[str, Change] = {}
-        self._last: dict[str, Change] = {}
+        self._changes = Changes()
         self.others: list[str] = []
         for entry in entries:
             self._take(entry.fact, tools, is_since=entry.seq > mark.seq)
@@ -136,29 +121,20 @@ class _Since:
     @property
     def net(self) -> list[Change]:
         """Each file that was changed: what it held then, and what was left in it."""
-        return [
-            Change(path, first.before, self._last[path].after, self._last[path].root)
-            for path, first in self._first.items()
-        ]
+        return self._changes.net
 
     def _take(self, fact: Fact, tools: ToolTable, *, is_since: bool) -> None:
+        if (side := side_call_of(fact)) is not None:
+            self._calls[side[0].id], fact = side
         if isinstance(fact, MessageAdded):
             self._calls.update((call.id, call) for call in fact.message.tool_calls)
         elif isinstance(fact, ToolStart):
             self._starts[fact.call_id] = fact
-        elif isinstance(fact, ToolEnd) and fact.result.status in _LOOKED_AT and is_since:
-            changes = _changes_of(self._starts.get(fact.result.call_id))
-            for change in changes:
-                self._add(change)
-            if not changes:
+            self._changes.take(fact)
+        elif is_since:
+            changes = self._changes.take(fact)
+            if isinstance(fact, ToolEnd) and fact.result.status in LOOKED_AT and not changes:
                 self._add_other(fact.result.call_id, tools)
-        elif isinstance(fact, Observation) and fact.type == REWOUND and is_since:
-            for change in _changes_told(fact.data):
-                self._add(change)
-
-    def _add(self, change: Change) -> None:
-        self._first.setdefault(change.path, change)
-        self._last[change.path] = change
 
     def _add_other(self, call_id: str, tools: ToolTable) -> None:
         call, start = self._calls.get(call_id), self._starts.get(call_id)
@@ -169,42 +145,20 @@ class _Since:
             self.others.append(f"{call.name} {start.arguments or call.raw}")
 
 
-def _changes_of(start: ToolStart | None) -> list[Change]:
-    """Return the changes that a call was started for; none where it changes no file."""
-    if start is None or start.intent is None:
-        return []
-    root = str(start.intent.get("root") or "")
-    return [Change(each.path, each.before, each.after, root) for each in intents_of(start.intent)]
-
-
-def _changes_told(data: Mapping[str, object]) -> list[Change]:
-    files = data.get("files")
-    return [_change(file) for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
-
-
-def _change(told: Mapping[str, object]) -> Change:
-    def text(name: str) -> str | None:
-        value = told.get(name)
-        return value if isinstance(value, str) else None
-
-    return Change(text("path") or "", text("before"), text("after"), text("root") or "")
-
-
 def _back(undo: Undo, change: Change, root: str | None, *, is_dry: bool) -> FileBack:
     if root is not None and change.root != root:
         return FileBack(change.path, "elsewhere")
     try:
-        act = undo.can if is_dry else undo.file
-        return FileBack(change.path, act(change.path, change.before, change.after))
+        if is_dry:
+            return FileBack(change.path, undo.can(change.path, change.before, change.after))
+        return FileBack(change.path, undo.change(change))
     except Refusal as refused:
         return FileBack(change.path, refused.message)
 
 
 def _go_back(session: Session, entries: Sequence[Entry], mark: TurnMark, changes: Sequence[Change]) -> None:
     conversation = session._live.conversation
-    told = [
-        {"path": change.path, "before": change.after, "after": change.before, "root": change.root} for change in changes
-    ]
+    told = [change.reversed.to_dict() for change in changes]
     todos = todos_after(entry.fact for entry in entries[: mark.seq])
     conversation.note(Observation(REWOUND, {"turn": mark.number, "files": told, "todos": todos}))
     state = conversation.state

@@ -144,7 +144,7 @@ def run_turn(
         is_unfinished = live.conversation.state.in_turn
         take_over(session, live, signal)
         _prepare(session, live, asked, None if is_unfinished else output_type)
-        _begin(session, live)
+        begin(session, live)
         _take_edits(session, live)
         end = _finish_unfinished(live, signal, is_all=task is None)
         if end is None:
@@ -192,7 +192,7 @@ def held(session: Session) -> Iterator[Live]:
 def ready(session: Session, live: Live, client: object, model: str) -> None:
     """Bring a session to where its model can be asked something: its journal begun, its edits recorded."""
     _prepare(session, live, _model(live, client, model, session), None)
-    _begin(session, live)
+    begin(session, live)
     _take_edits(session, live)
 
 
@@ -253,6 +253,14 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
         cache_key=None if excluded else session["cache_key"],
         extra=settings.request_params,
     )
+    setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
+    terms = Terms(terms.tools, setup, policy_of(session, live), settings.rules, cache=cache_terms(session))
+    live.conversation.change(model, with_output(session, model, terms, output_type))
+
+
+def policy_of(session: Session, live: Live) -> Policy:
+    """Return how the calls and turns of a session are run; the same one as long as nothing is registered anew."""
+    settings = live.settings
     if live.policy is None:
         finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
         between = Between(weakref.ref(session), live)
@@ -265,12 +273,10 @@ def _prepare(session: Session, live: Live, model: Model, output_type: object) ->
             is_watched=is_watched,
             gates=live.hooks,
         )
-    setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
-    terms = Terms(terms.tools, setup, live.policy, settings.rules, cache=cache_terms(session))
-    live.conversation.change(model, with_output(session, model, terms, output_type))
+    return live.policy
 
 
-def _begin(session: Session, live: Live) -> None:
+def begin(session: Session, live: Live) -> None:
     """Make the journal when this is the first turn; record what a resume needs to know and is not recorded yet."""
     standing = live.standing
     standing.log.begin()

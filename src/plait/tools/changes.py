@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from plait.core.facts import Fact, Observation, ToolEnd, ToolStart
+from plait.core.side_calls import as_own_call
 from plait.hands.edit import WriteIntent
 from plait.tools.file_recovery import real_name, root_digest
 
@@ -18,7 +19,7 @@ REWOUND: Final = "rewound"
 """Type of the observation that tells what a rewind has taken back."""
 ROLLED_BACK: Final = "rolled_back"
 """Where the data of a result tell the same of a rollback."""
-_LOOKED_AT: Final = frozenset({"ok", "unknown"})
+LOOKED_AT: Final = frozenset({"ok", "unknown"})
 """How a call ended that may have changed its files."""
 
 
@@ -66,7 +67,7 @@ class Change:
 
 def changes_of(start: ToolStart | None, end: ToolEnd) -> list[Change]:
     """Return the changes of files that a call has made, or may have made; none for one that changes no file."""
-    if end.result.status not in _LOOKED_AT:
+    if end.result.status not in LOOKED_AT:
         return []
     told = (end.result.data or {}).get(ROLLED_BACK)
     if isinstance(told, (list, tuple)):
@@ -115,6 +116,7 @@ class Changes:
 
     def take(self, fact: Fact) -> list[Change]:
         """Take a fact, and return the changes that it told."""
+        fact = as_own_call(fact)
         found: list[Change] = []
         if isinstance(fact, ToolStart):
             self._starts[fact.call_id] = fact

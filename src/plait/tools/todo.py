@@ -13,6 +13,7 @@ from typing import Final, Literal
 from plait.core.errors import Refusal
 from plait.core.events import Committed, Event
 from plait.core.facts import CLEAR, Fact, Observation, Reset, ToolEnd
+from plait.core.side_calls import as_own_call
 from plait.tools.answer import Answer, Reply, answering
 
 State = Literal["pending", "in_progress", "done"]
@@ -80,6 +81,7 @@ class TodoList:
 
     def take(self, fact: Fact) -> None:
         """Take one recorded fact."""
+        fact = as_own_call(fact)
         if isinstance(fact, ToolEnd) and fact.result.data is not None and KEY in fact.result.data:
             self.restore(fact.result.data[KEY])
         elif isinstance(fact, Observation) and KEY in fact.data:

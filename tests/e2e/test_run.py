@@ -178,3 +178,29 @@ def test_the_module_is_the_command(arguments: list[str]) -> None:
 
     assert plait("--version").out == ran.stdout
     assert ran.stdout.startswith("plait ")
+
+
+def test_plugins_of_the_users_own_are_tools(tmp_path: Path) -> None:
+    """Their tools are there unless --no-plugins says otherwise; what is skipped is said, and stdout stays data."""
+    own, work = tmp_path / "home/plugins", tmp_path / "work"
+    for folder in (own, work / ".plait/plugins"):
+        folder.mkdir(parents=True)
+        (folder / "p.py").write_text(
+            "import os\nfrom plait import Tool\nos.write(1, b'noise')\nprint('more noise')\n"
+            "def act():\n    return 'acted'\nTOOLS = [Tool('own', 'acts', act), Tool('exec_shell', 'another', act)]\n"
+        )
+        (folder / "p.py").chmod(0o644)
+    (own / "broken.py").write_text("raise SystemExit(7)\n")
+    (own / "broken.py").chmod(0o644)
+    env = environment(PLAIT_HOME=str(own.parent))
+    with ScriptServer([Say("", calls=[Call("own", {})]), "Done.", "Done."]) as server:
+        where = ("x", "--endpoint", server.url, "-m", "any")
+        ran = plait("run", *where, cwd=work, env=env)
+        without = plait("run", *where, "--no-plugins", cwd=work, env=env)
+
+    assert (0, "Done.\n") == (ran.code, ran.out)
+    for part in ("broken.py' could not be loaded: SystemExit: 7", "'exec_shell' of a plugin", "is not trusted"):
+        assert part in ran.err
+    assert "acted" in server.requests[1].text
+    assert [True, False] == ["acts" in str(request.tools) for request in (server.requests[0], server.requests[2])]
+    assert (0, "Done.\n", False) == (without.code, without.out, "plugin" in without.err)

@@ -101,6 +101,9 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
 @click.option("--continue", "is_continue", is_flag=True, help="Go on with the newest session of this folder.")
 @click.option("--no-durable", is_flag=True, help="Keep no journal: nothing to go on with later.")
 @click.option(
+    "--no-plugins", "has_plugins", is_flag=True, flag_value=False, default=True, help="Load no plugins of your own."
+)
+@click.option(
     "--image",
     "images",
     metavar="PATH|URL",

@@ -47,6 +47,8 @@ class RunOptions:
     is_continue: bool = False
     """The newest session of the folder goes on."""
     durable: bool = True
+    has_plugins: bool = True
+    """Load the user's own plugins."""
     spec: str | None = None
     max_steps: int = 200
     retries: int = 5
@@ -173,7 +175,7 @@ def inside(directory: str) -> Iterator[None]:
 def _schema(path: str) -> Mapping[str, object]:
     """Read the JSON Schema of the answer."""
     try:
-        return parse_object(Path(path).read_bytes())
+        return parse_object(read_document(Path(path), _SCHEMA_BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"cannot read {path!r}: {error.strerror}", hint="check --output-schema") from error
     except ValueError as error:

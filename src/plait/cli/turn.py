@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from plait.kernel.ports import Model
     from plait.models.subprocess_client import SubprocessOpenAI
     from plait.session.session import Session
+    from plait.tools.plugins import Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def carry_out(work: Work) -> Outcome:
     """
     spec, options = spec_of(work.options, work.choice), work.options
     bound, resumed_from = _place(work, spec)
+    plugins = _plugins(options, bound)
     servers = () if options.is_show else servers_for_run(options.mcp_files, os.environ)
     work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
@@ -99,14 +101,15 @@ def carry_out(work: Work) -> Outcome:
             session_id=options.session if resumed_from is None else None,
             resumed_from=resumed_from,
             mcp_servers=servers,
+            tools=() if plugins is None else plugins.tools,
             trust=False if options.is_show else None,
         ) as session,
     ):
         price = _price(bound, client)
         # Only now: what follows is no complaint about the options.
         work.screen.add(work.options.introduction + _opening(work, session))
-        if price is not None:
-            work.screen.add(price)
+        for notice in (*(() if price is None else (price,)), *(() if plugins is None else plugins.notices)):
+            work.screen.add(notice)
         return _turn(work, session, client, approver)
 
 
@@ -117,6 +120,14 @@ def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:
     from plait.cli.continuing import bound_to  # most runs begin anew
 
     return bound_to(work.options, work.going, spec)
+
+
+def _plugins(options: RunOptions, spec: Mapping[str, Any]) -> Plugins | None:
+    if not options.has_plugins or options.is_show:
+        return None
+    from plait.cli.plugins import plugins_for_run  # only where they are wanted
+
+    return plugins_for_run(spec)
 
 
 def _price(spec: Mapping[str, Any], client: OpenAI | SubprocessOpenAI) -> str | None:

@@ -45,6 +45,12 @@ class Config:
     """Where the logs of MCP servers go; None keeps none."""
     max_cost_usd: float | None = None
     max_input_tokens_per_run: int | None = None
+    checkpoints: bool = False
+    """Keep what files held before they were changed, and let the model roll the changes back."""
+    enable_plugins: bool = False
+    """Load the tools of the user's own plugins; see `plait.load_plugin_tools`."""
+    plugins_dir: str | None = None
+    """One more folder of plugins; inside of `working_dir` it is skipped, until repositories can be trusted."""
     enable_todo: bool = False
     """Give the model a list of what is to be done."""
     enable_clarify: bool = False
@@ -53,9 +59,6 @@ class Config:
     # From here on: not available yet; only the value that asks for nothing is taken.
     output_reserve: int = 8_192
     approval_judge_model: str | None = None
-    checkpoints: bool = False
-    enable_plugins: bool = False
-    plugins_dir: str | None = None
     cron_path: str | None = None
     enable_kanban: bool = False
     kanban_path: str | None = None

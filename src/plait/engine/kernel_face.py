@@ -9,6 +9,7 @@ import difflib
 import inspect
 import json
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import ChatModel, chat_model
 from plait.models.endpoint import default_endpoint, endpoint_of
 from plait.models.profile_table import LOCAL, PROFILES
-from plait.tools.aliases import clarify_tool, default_tools, kernel_options, todo_tool
+from plait.tools.aliases import clarify_tool, default_tools, kernel_options, rollback_tool, todo_tool
 from plait.tools.dispatch import finished
 from plait.tools.toolbox import Toolbox
 
@@ -81,6 +82,7 @@ def build_runtime(
     registry = ToolRegistry()
     for tool in (*default_tools(toolbox), *_wanted_tools(config, toolbox)):
         registry.register(tool)
+    _with_plugins(registry, config, toolbox)
     clients = _with_servers(registry, mcp_servers, config, toolbox)
     agent = Agent(
         asked,
@@ -123,8 +125,33 @@ def _with_servers(
 
 def _wanted_tools(config: Config, toolbox: Toolbox) -> list[Tool]:
     """Return the tools that are there only where the configuration asks for them, in registration order."""
-    todo = [todo_tool(toolbox)] if config.enable_todo else []
-    return [*todo, clarify_tool(toolbox)] if config.enable_clarify else todo
+    wanted: list[Tool] = []
+    if config.checkpoints:
+        toolbox.keep_checkpoints()
+        wanted.append(rollback_tool(toolbox))
+    if config.enable_todo:
+        wanted.append(todo_tool(toolbox))
+    if config.enable_clarify:
+        wanted.append(clarify_tool(toolbox))
+    return wanted
+
+
+def _with_plugins(registry: ToolRegistry, config: Config, toolbox: Toolbox) -> None:
+    """Put the tools of plugins into the registry; what is left out is warned of."""
+    if not config.enable_plugins:
+        return
+    from plait.tools.plugins import load_plugins  # most agents have none
+
+    more = () if config.plugins_dir is None else (config.plugins_dir,)
+    taken = [tool.name for tool in registry]
+    found = load_plugins(os.environ, toolbox.root, taken=taken, more=more)
+    for notice in found.notices:
+        warnings.warn(notice, stacklevel=3)
+    for tool in found.tools:
+        try:
+            registry.register(tool)
+        except ValueError as error:
+            warnings.warn(f"a tool of a plugin is skipped: {error}", stacklevel=3)
 
 
 def make_model(config: Config) -> ChatModel:

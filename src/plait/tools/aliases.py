@@ -12,7 +12,7 @@ from typing import Final
 from plait.kernel.tools import Tool
 from plait.tools import definitions
 from plait.tools.definitions import EXPECTED, PATH, RESULTS_MAX, Definition, count, flag, parameters_of, text
-from plait.tools.extra_specs import APPLY_PATCH, CLARIFY, FILE_INFO, TODO, TODO_WRITE, held_to_grammar
+from plait.tools.extra_specs import APPLY_PATCH, CLARIFY, FILE_INFO, ROLLBACK, TODO, TODO_WRITE, held_to_grammar
 from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED, Rename
 from plait.tools.toolbox import Toolbox, ToolboxOptions
@@ -100,6 +100,11 @@ def patch_tool(toolbox: Toolbox, *, is_grammar: bool = False) -> Tool:
     """Return `apply_patch`; as one that takes free text by a grammar where the endpoint holds models to it."""
     tool = APPLY_PATCH.tool(toolbox.patching.apply_patch, recovery=toolbox.recovery(APPLY_PATCH.name))
     return held_to_grammar(tool) if is_grammar else tool
+
+
+def rollback_tool(toolbox: Toolbox) -> Tool:
+    """Return `rollback`, over what the toolbox has kept."""
+    return ROLLBACK.tool(toolbox.checkpoints.tool, recovery=toolbox.recovery(ROLLBACK.name))
 
 
 def todo_tool(toolbox: Toolbox) -> Tool:

@@ -73,8 +73,16 @@ FILE_INFO: Final = Definition(
     "Say what stands at a path: type, size, time of change, and its number of entries or lines.",
     parameters_of("path", path=text(PATH)),
 )
+ROLLBACK: Final = Definition(
+    "rollback",
+    "t_rollback",
+    "Take back what the file tools have changed since the last rollback: files get their earlier content, new ones are "
+    "deleted. What commands have changed stays, and so does a file that somebody else has changed since.",
+    parameters_of(""),
+    is_parallel_safe=False,
+)
 
-EXTRA: Final = (APPLY_PATCH, TODO, CLARIFY, FILE_INFO)
+EXTRA: Final = (APPLY_PATCH, TODO, CLARIFY, FILE_INFO, ROLLBACK)
 
 
 def grammar() -> dict[str, object]:

@@ -149,6 +149,10 @@ class LibraryFunctions:
         """Apply a patch, in V4A or as a unified diff, of any number of files: all of it or nothing."""
         return as_answer(self._current().patching.apply_patch(input, call=call))
 
+    def t_rollback(self, *, call: ToolContext | None = None) -> Answer:
+        """Take back what the file tools have changed since the last rollback."""
+        return as_answer(self._current().checkpoints.tool(call))
+
     def t_todo(
         self, action: str = "", text: str = "", id: int | None = None, todos: Sequence[object] | None = None
     ) -> Answer:

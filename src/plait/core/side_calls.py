@@ -8,9 +8,10 @@ the model's own calls hold, so that whoever follows calls follows these as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from plait.core.codec import decode_fact, encode_fact
+from plait.core.codec import FactInvalid, decode_fact, encode_fact
 from plait.core.facts import SIDE_CALL, Fact, Observation, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
 
@@ -28,7 +29,10 @@ def side_call_told(call: ToolCall, fact: Fact) -> Observation | None:
 
 
 def side_call_of(fact: Fact) -> tuple[ToolCall, ToolStart | ToolEnd] | None:
-    """Return the call that an observation is about, and what it tells of it; None for any other fact."""
+    """Return the call that an observation is about, and what it tells of it; None for any other fact.
+
+    What `side_call_told` has not written is another fact.
+    """
     if not isinstance(fact, Observation) or fact.type != SIDE_CALL:
         return None
     data = fact.data
@@ -40,7 +44,10 @@ def side_call_of(fact: Fact) -> tuple[ToolCall, ToolStart | ToolEnd] | None:
     )
     name = _ENDED if _ENDED in data else _STARTED
     told = data.get(name)
-    found = decode_fact(name, told if isinstance(told, dict) else {})
+    try:
+        found = decode_fact(name, told if isinstance(told, Mapping) else {})
+    except FactInvalid:
+        return None
     assert isinstance(found, (ToolStart, ToolEnd))
     return call, found
 

@@ -46,8 +46,9 @@ def flat(record: Mapping[str, object]) -> Json:
     kind, data = record.get("type"), record.get("data", {})
     if not isinstance(kind, str) or not isinstance(data, Mapping):
         raise ValueError(f"{dict(record)!r} is no record: it lacks a type")
-    if kind == SIDE_CALL:
-        return _flat_side_call(Observation(kind, data))
+    side = side_call_of(Observation(kind, data)) if kind == SIDE_CALL else None
+    if side is not None:
+        return _flat_side_call(*side)
     return {"type": kind} | _flat(kind, data, record)
 
 
@@ -56,13 +57,11 @@ def chat_items(messages: Sequence[Message]) -> list[Json]:
     return [item for message in messages for item in message_dicts(message, _SHAPE)]
 
 
-def _flat_side_call(fact: Observation) -> Json:
+def _flat_side_call(call: ToolCall, fact: ToolStart | ToolEnd) -> Json:
     """Return a call that a program made as those of the model are told."""
-    found = side_call_of(fact)
-    assert found is not None, "the type says that it is a call"
-    kind, data = encode_fact(found[1])
+    kind, data = encode_fact(fact)
     record = CallRecord()
-    record.call = found[0]
+    record.call = call
     return {"type": kind} | _flat(kind, data, record)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from plait.core.errors import PlaitError
 from plait.core.images import image_of_bytes
 from plait.core.messages import Image, ToolResult
-from plait.core.strict_json import JsonInvalid, dump, plain
+from plait.core.strict_json import JsonInvalid, dump, parse, plain
 from plait.tools.mcp.shown import clean
 from plait.tools.spill import Spill
 
@@ -24,6 +24,7 @@ BLOCKS_MAX: Final = 500
 _LONG_CHARS: Final = 512
 _DATA_CHARS_MAX: Final = 16_000
 _URI_CHARS_MAX: Final = 500
+_AS_TEXT: Final = "[as in the text]"
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_")
 
 
@@ -51,6 +52,8 @@ def result_of(answer: Any, bounds: Bounds) -> ToolResult:
     if structured is not None and not taken.has_text:
         taken.words.append(_json(structured))
     text = "\n".join(taken.words) or NO_TEXT
+    if taken.has_text:
+        structured = _told_once(structured, taken.words)
     data: dict[str, object] = {"mcp_result": _told(answer, blocks, structured)}
     if 0 < bounds.chars_max < len(text):
         fitted = (bounds.spill or _Nowhere()).fit(text, bounds.chars_max)
@@ -153,6 +156,28 @@ def _outline(block: Any) -> dict[str, object]:
         if (value := getattr(resource, name, None)) is not None:
             outline[key] = clean(str(value), _URI_CHARS_MAX)
     return outline
+
+
+def _told_once(structured: object, words: list[str]) -> object:
+    """Return what is structured without what stands in the text already: a log keeps a result's bytes once."""
+    size = len(_json(structured))
+    if structured is None or size <= _LONG_CHARS:
+        return structured
+    if any(_as_json(text) == structured for text in words if len(text) >= size // 2):
+        return _AS_TEXT
+    if isinstance(structured, dict):
+        return {
+            key: _AS_TEXT if isinstance(value, str) and len(value) > _LONG_CHARS and value in words else value
+            for key, value in structured.items()
+        }
+    return structured
+
+
+def _as_json(text: str) -> object:
+    try:
+        return parse(text)
+    except JsonInvalid:
+        return None
 
 
 def _without_blobs(value: object, blobs: frozenset[str]) -> object:

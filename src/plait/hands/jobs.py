@@ -148,8 +148,12 @@ class Job:
     def stop(self) -> None:
         """Tell its supervisor to end it: exactly that process, never one that has its id since."""
         began = self.entry.read().began
-        with suppress(KeyError, ValueError):
-            signal_process(int(began["pid"]), int(began["start"]), signal.SIGTERM)
+        with suppress(KeyError, ValueError, ProcessLookupError):
+            if began["start"]:
+                signal_process(int(began["pid"]), int(began["start"]), signal.SIGTERM)
+            elif self.entry.is_held():
+                # Where processes do not show when they began, the lock says that this one still lives.
+                os.kill(int(began["pid"]), signal.SIGTERM)
 
     def has_input(self) -> bool:
         """Say whether somebody reads its FIFO."""

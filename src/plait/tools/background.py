@@ -28,7 +28,7 @@ from plait.tools.background_specs import (
     WAIT_FOR_UNIT_SECONDS,
     nohup_with,
 )
-from plait.tools.board import Board, ending
+from plait.tools.board import Board, ending, shown_command
 from plait.tools.kept_commands import NEVER, RESTARTED
 from plait.tools.shell import Shell
 
@@ -43,6 +43,8 @@ GRACE_S: Final = 30.0
 _OUTPUT_LIMITS: Final = CaptureLimits(head_bytes=0, tail_bytes=64 * 1024, spill_bytes_max=16 * 1024 * 1024)
 _POLL_S: Final = 0.1
 _FAST_POLL_S: Final = 0.01
+_OTHERS_MAX: Final = 20
+"""So many other jobs are named by one answer; the rest by the next."""
 _LAST_LINES: Final = 3
 _LAST_BYTES: Final = 2_048
 
@@ -236,7 +238,7 @@ class Background:
             ids = [job.id]
             self.board.tell(ids)
             files = {name: path for name, path in self.board.files(job).items() if name != "stdin_localfile"}
-            told |= {**ending(state), **files, "command": job.terms.command, **self._last_lines(job)}
+            told |= {**ending(state), **files, "command": shown_command(job), **self._last_lines(job)}
             told |= self._inline(job)
         else:
             told |= {"waited_seconds": round(waited_s, 1), "activity": self.board.activity(job, state)}
@@ -245,7 +247,7 @@ class Background:
                 told |= {"scheduled": True, **self.board.times(job, state)}
             if interrupted_by:
                 told["interrupted_by"] = interrupted_by
-        others = self.board.take_untold(but=job.id)
+        others = self.board.take_untold(but=job.id, most=_OTHERS_MAX)
         if others:
             told["also_completed"] = others
         answer = _answer(told, *ids, *(str(other["tool_exec_id"]) for other in others))
@@ -255,7 +257,7 @@ class Background:
 
     def _scheduled(self, job: Job, state: JobState) -> dict[str, object]:
         told = {"tool_exec_id": job.id, **self.board.times(job, state), "cwd": job.terms.cwd}
-        return {**told, **self.board.files(job), "command": job.terms.command}
+        return {**told, **self.board.files(job), "command": shown_command(job)}
 
     def _so_far_s(self, state: JobState) -> float:
         began = state.started_at

@@ -25,6 +25,9 @@ from plait.tools.spill import Spill
 
 KEPT_MAX: Final = 64
 """So many completed jobs are kept, the newest; older ones go with their files."""
+_COMMAND_CHARS: Final = 500
+_UNSEEN: Final = {code: "\ufffd" for code in (*range(32), 127) if chr(code) not in "\t\n\r\x1b"}
+"""What no program prints for a reader: as JSON it would be six times as long."""
 JOBS: Final = "jobs"
 """The folder in a session's spool."""
 
@@ -109,10 +112,10 @@ class Board:
             told = set(self._told)
         return [job for job in self.jobs.all() if job.id not in told and job.id != but and job.state().phase == "over"]
 
-    def take_untold(self, *, but: str = "") -> list[Completion]:
+    def take_untold(self, *, but: str = "", most: int = KEPT_MAX) -> list[Completion]:
         """Return what is to be told of them, and count it as told."""
         with self._lock:
-            jobs = self.untold(but=but)
+            jobs = self.untold(but=but)[:most]
             self.tell(job.id for job in jobs)
         return [self.completion(job) for job in jobs]
 
@@ -165,7 +168,8 @@ class Board:
 
     def part(self, job: Job, stream: str, start: int, size_bytes: int) -> str:
         """Return a part of an output as text."""
-        return job.entry.part(OUTPUTS[stream], max(0, start), size_bytes).decode("utf-8", "replace")
+        text = job.entry.part(OUTPUTS[stream], max(0, start), size_bytes).decode("utf-8", "replace")
+        return text.translate(_UNSEEN)
 
     def completion(self, job: Job) -> Completion:
         """Return what is told of a job that has ended while nobody waited for it."""
@@ -173,7 +177,7 @@ class Board:
         return {
             "tool_exec_id": job.id,
             **ending(state),
-            "command": job.terms.command,
+            "command": shown_command(job),
             "stdout_localfile": self.path(job, "stdout"),
             "stderr_localfile": self.path(job, "stderr"),
         }
@@ -218,6 +222,12 @@ class Board:
 
     def _link(self, job: Job, stream: str) -> str | None:
         return self.spill.path_of(f"job-{job.id}-{stream}.txt")
+
+
+def shown_command(job: Job) -> str:
+    """Return the command of a job, cut where it is long."""
+    command = job.terms.command
+    return command if len(command) <= _COMMAND_CHARS else f"{command[:_COMMAND_CHARS]}…"
 
 
 def ending(state: JobState) -> dict[str, object]:

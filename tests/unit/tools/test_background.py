@@ -204,6 +204,16 @@ def test_a_wait_names_what_else_has_ended(box: Toolbox) -> None:
     assert "also_completed" not in read(box.background.wait(main["tool_exec_id"], 0))
 
 
+def test_no_answer_is_longer_than_a_result_may_be(box: Toolbox) -> None:
+    """Bytes that nobody can read, a command without end: the JSON stays whole."""
+    job = start(box, "head -c 4096 /dev/zero; head -c 4096 /dev/zero >&2; cat # " + "x" * 50_000)
+    box.shell.exec_shell(f"printf '\\004' > {job['stdin_localfile']}")
+    text = as_result("c", box.background.wait(job["tool_exec_id"], 20)).content
+    told = json.loads(text)
+    assert (4_096, "\ufffd", True) == (len(told["stdout"]), told["stdout"][0], told["command"].endswith("x…"))
+    assert len(text) < 32_000
+
+
 def test_no_credential_reaches_a_job(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its environment is the one that a command of exec_shell has."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")

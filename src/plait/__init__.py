@@ -67,6 +67,10 @@ if TYPE_CHECKING:
     from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
     from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
     from plait.events.named import EventCallback, NamedEvent
+    from plait.hooks.decision import HookDecision, RawHookResult
+    from plait.hooks.entry import HookBlock, HookEntry, HookHandler
+    from plait.hooks.folders import discover_hook_dir
+    from plait.hooks.sources import dedupe_entries
     from plait.kernel.deferral import ActivationLimits
     from plait.kernel.effects import Allow, Ask, Deny
     from plait.kernel.ports import Options
@@ -103,6 +107,7 @@ if TYPE_CHECKING:
     from plait.session.pricing import PriceCheck, check_price
     from plait.session.prompt import inline_system_prompt
     from plait.session.reducing import StepReducer, StepReduction
+    from plait.session.registering import load_hooks, register_hook, session_hooks
     from plait.session.replaying import Replay, replay_session
     from plait.session.resetting import (
         DEFAULT_COMPACTION_KEEP_LAST_TURNS,
@@ -189,6 +194,10 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.engine.spec", "AgentSpec load_specification safe_model_name validate_schema"),
         ("plait.engine.telemetry", "JsonlTelemetry NullTelemetry"),
         ("plait.events.named", "EventCallback NamedEvent"),
+        ("plait.hooks.decision", "HookDecision RawHookResult"),
+        ("plait.hooks.entry", "HookBlock HookEntry HookHandler"),
+        ("plait.hooks.folders", "discover_hook_dir"),
+        ("plait.hooks.sources", "dedupe_entries"),
         ("plait.kernel.deferral", "ActivationLimits"),
         ("plait.kernel.effects", "Allow Ask Deny"),
         ("plait.kernel.ports", "Options"),
@@ -218,6 +227,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.pricing", "PriceCheck check_price"),
         ("plait.session.prompt", "inline_system_prompt"),
         ("plait.session.reducing", "StepReducer StepReduction"),
+        ("plait.session.registering", "load_hooks register_hook session_hooks"),
         ("plait.session.replaying", "Replay replay_session"),
         ("plait.session.resetting", "Compacted DEFAULT_COMPACTION_KEEP_LAST_TURNS clear_session compact_session"),
         ("plait.session.result", "SessionResult"),
@@ -297,6 +307,10 @@ __all__ = [
     "FromEnv",
     "FromFile",
     "FromKeyring",
+    "HookBlock",
+    "HookDecision",
+    "HookEntry",
+    "HookHandler",
     "Image",
     "ImageContent",
     "InvalidHistory",
@@ -343,6 +357,7 @@ __all__ = [
     "Provider",
     "QuotaExceeded",
     "RateLimitError",
+    "RawHookResult",
     "Reasoning",
     "Recovery",
     "Refusal",
@@ -395,7 +410,9 @@ __all__ = [
     "console",
     "create_client",
     "decide",
+    "dedupe_entries",
     "default_tool_spec",
+    "discover_hook_dir",
     "dispatch",
     "drain_completions",
     "enable_nohup",
@@ -407,6 +424,7 @@ __all__ = [
     "get_tool_output_stream",
     "init_session",
     "inline_system_prompt",
+    "load_hooks",
     "load_plugin_tools",
     "load_specification",
     "mcp_tools",
@@ -416,6 +434,7 @@ __all__ = [
     "read_capture",
     "read_prices",
     "redact_secrets",
+    "register_hook",
     "register_mcp_servers",
     "register_tools_in_library",
     "replay_journal",
@@ -427,6 +446,7 @@ __all__ = [
     "run_turn",
     "safe_model_name",
     "sender_header",
+    "session_hooks",
     "set_ask_user_handler",
     "set_tool_output_stream",
     "set_wait_interrupt_hook",

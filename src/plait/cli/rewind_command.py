@@ -56,7 +56,9 @@ def rewind(session: str, turn: int | None, directory: str | None, *, dry_run: bo
     if not folder:
         raise ConfigError(f"the session worked in {recorded.cwd!r}, which is gone", hint="say with -C where it is now")
     spec = built_in_spec(recorded.model or "none", recorded.endpoint)
-    with init_session(spec, session_dir=str(place.path), workspace=folder, strict_cache_proof=False) as opened:
+    with init_session(
+        spec, session_dir=str(place.path), workspace=folder, strict_cache_proof=False, hooks_enabled=False
+    ) as opened:
         told = rewind_session(opened, turn, is_dry=dry_run, is_moved=directory is not None)
     if as_json:
         print(json.dumps(_told(told, dry_run)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.errors import PolicyError
 from plait.core.facts import Observation
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from plait.kernel.effects import End
     from plait.session.session import Live, Session
 
-BLOCKED = "user_prompt_blocked"
+BLOCKED: Final = "user_prompt_blocked"
 """What is recorded of a prompt that hooks rejected."""
+CONTEXT: Final = "hook_context"
+"""Where the start of a session says what hooks have added to its system prompt."""
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def submitted(live: Live, task: str, sender: Mapping[str, object] | None, cancel
 
 def rejected(session: Session, live: Live, error: PolicyError) -> SessionResult[Any]:
     """Return the result of a prompt that was neither sent nor added to the conversation."""
-    live.conversation.note(Observation(BLOCKED, {"reason": error.message}))
+    live.conversation.note(Observation("note", {"event": BLOCKED, "reason": error.message}))
     live.conversation.commit()
     return SessionResult(
         session["session_id"], error.message, dict(session["usage_totals"]), session["messages"], "limit", error

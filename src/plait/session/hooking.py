@@ -12,12 +12,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from plait.core.cancel import Cancel
 from plait.core.errors import PolicyError
 from plait.core.events import Committed, Event, Notice
-from plait.core.facts import Reset, RetryScheduled
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult, user
 from plait.core.strict_json import dump
@@ -29,15 +28,23 @@ from plait.hooks.names import Called
 from plait.kernel.effects import NOTHING, Allow, Deny, End, Interrupted, Plan, Stop, Think
 from plait.kernel.loop import reply_of
 from plait.session.hook_news import Contexts, News
-from plait.session.hook_terms import DENIED, REJECTED, USER_DENIED, called_of, confirmed, is_question, with_context
+from plait.session.hook_terms import (
+    DENIED,
+    REJECTED,
+    USER_DENIED,
+    called_of,
+    confirmed,
+    is_compaction,
+    is_question,
+    long_wait,
+    with_context,
+)
+from plait.session.hooked import CONTEXT
 from plait.session.scratch import Scratch
 
 if TYPE_CHECKING:
     from plait.kernel.tools import Tool
     from plait.session.session import Live, Session
-
-LONG_WAIT_S: Final = 30.0
-"""A wait for an endpoint that is worth a notification."""
 
 
 class SessionHooks:
@@ -47,6 +54,8 @@ class SessionHooks:
         self.hooks = hooks
         self.end_reason = "other"
         """Why the session ends, for its hooks."""
+        self.recorded: Mapping[str, object] = {}
+        """What the session has to say of its hooks when it begins."""
         self._session = weakref.ref(session)
         self._live: Live = session._live
         self._scratch = Scratch()
@@ -72,7 +81,10 @@ class SessionHooks:
         if said.is_stop:
             self._refusal = said.why
         self.tell()
-        return "\n\n".join(said.context)
+        context = "\n\n".join(said.context)
+        if source == "startup" and context:
+            self.recorded = {CONTEXT: context}
+        return context
 
     def ended(self, reason: str) -> None:
         """Tell that the conversation is over."""
@@ -176,7 +188,9 @@ class SessionHooks:
                 return Deny(DENIED.format(reason=said.why))
             if said.decision == "allow":
                 return Allow(call)
-        self.notify("permission_prompt", f"a call of {call.name!r} waits for your approval")
+        session = self._session()
+        if session is not None and not session["non_interactive"]:
+            self.notify("permission_prompt", f"a call of {call.name!r} waits for your approval")
         return None
 
     def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
@@ -276,16 +290,10 @@ class SessionHooks:
 
     def _hear(self, event: Event) -> None:
         """Notice a compaction, and a wait that somebody should know of."""
-        if isinstance(event, Committed):
-            fact = event.entry.fact
-            if isinstance(fact, Reset) and fact.why == "compaction" and not fact.is_skipped:
-                self._has_compacted = True
-            if isinstance(fact, RetryScheduled) and fact.delay_ms >= LONG_WAIT_S * 1000:
-                self.notify("long_wait", f"the endpoint is asked again in {fact.delay_ms / 1000:.0f} s: {fact.message}")
-        elif isinstance(event, Notice) and event.type == "rate_limit_wait":
-            delay = event.data.get("delay")
-            if isinstance(delay, (int, float)) and delay >= LONG_WAIT_S:
-                self.notify("long_wait", f"waiting {delay:.0f} s for a limit of requests")
+        if is_compaction(event):
+            self._has_compacted = True
+        elif words := long_wait(event):
+            self.notify("long_wait", words)
 
 
 def _changed(call: ToolCall, called: Called, updated: Mapping[str, object]) -> ToolCall:

@@ -25,6 +25,7 @@ from plait.models.line import Line
 from plait.session import prompt
 from plait.session.clients import Wishes, create_client, model_for
 from plait.session.heads import START, heads, setup_of, told_of
+from plait.session.hooked import CONTEXT
 from plait.session.keeping import kept_at
 from plait.session.opening import init_session
 from plait.session.session import Live
@@ -85,7 +86,12 @@ def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapp
     with (
         create_client(schema) as client,
         init_session(
-            schema, resumed_from=str(place.path), durable=False, system_prompt_supplement=supplement, bare=bare
+            schema,
+            resumed_from=str(place.path),
+            durable=False,
+            system_prompt_supplement=supplement,
+            bare=bare,
+            hooks_enabled=False,
         ) as opened,
     ):
         live: Live = opened._live
@@ -96,6 +102,8 @@ def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapp
         rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
         found = rerun(facts, table, rules, lines.fingerprint)
         system = prompt.compose(supplement, tools.schemas, bare=bare, structured=opened["structured"])
+        # Hooks are not asked again: what they had said is what they would say.
+        system = "\n\n".join(filter(None, (system, str(start.get(CONTEXT) or ""))))
         now = told_of(Setup(system, tools.schemas))
     sections = _sections(told[-1][1], now) if told else ()
     if found.difference is None or found.difference.ask is None:

@@ -285,6 +285,7 @@ def begin(session: Session, live: Live) -> None:
         standing.setup = told_of(live.conversation.terms.setup)
         settings = live.settings
         words = {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement else {}
+        words = words if live.hooks is None else {**words, **live.hooks.recorded}
         own = {**words, **habits_of(live.conversation.terms.tools)}
         live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
     _note_setup(live)

@@ -1,0 +1,489 @@
+"""Hooks in a session: when each is asked, what it is told, and what follows from what it says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import plait
+from plait import HookBlock, load_hooks, register_hook, session_hooks
+from plait.core.errors import ConfigError, PolicyError
+from plait.core.messages import ToolCall
+from plait.engine.spec import default_specification
+from plait.hooks.events import EVENTS
+from plait.kernel.rules import Retry
+from plait.kernel.tools import Tool
+from plait.session import hook_terms
+from plait.session.cancelling import CancelToken
+from plait.session.opening import init_session
+from plait.session.replaying import replay_session
+from plait.session.resetting import clear_session, compact_session
+from plait.session.result import SessionResult
+from plait.session.session import Session
+from plait.session.turns import run_turn
+from plait.testing import Call, Fail, Say, ScriptedModel
+
+SPEC = default_specification("m", "http://127.0.0.1:1/v1")
+Payload = dict[str, Any]
+
+
+class Heard:
+    """Hooks that write down what they are told, and events that are told."""
+
+    def __init__(self) -> None:
+        self.told: list[Payload] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def __call__(self, payload: Payload) -> None:
+        """Be a hook that says nothing."""
+        self.told.append(payload)
+
+    def on_event(self, name: str, event: Any) -> None:
+        """Be the handler of a session."""
+        self.events.append((name, dict(event)))
+
+    def names(self) -> list[str]:
+        """Return which events hooks were asked at."""
+        return [payload["hook_event_name"] for payload in self.told]
+
+    def texts(self, name: str = "hook_warning") -> list[str]:
+        """Return what events of a name say."""
+        return [str(data["text"]) for kind, data in self.events if kind == name]
+
+
+def at(event: str, *hooks: Any, matcher: str = "") -> dict[str, Any]:
+    """Return hooks for one event as a source."""
+    made = [hook if callable(hook) or isinstance(hook, dict) else {"command": hook} for hook in hooks]
+    return {event: [{"matcher": matcher, "hooks": made}]}
+
+
+def everywhere(hook: Callable[[Payload], object]) -> dict[str, Any]:
+    """Return one hook for every event."""
+    return {event: [{"hooks": [hook]}] for event in EVENTS}
+
+
+def ask(session: Session, *script: Any, task: str = "go", **options: Any) -> SessionResult[Any]:
+    """Run a turn against a script."""
+    with ScriptedModel(list(script)) as model:
+        return run_turn(model, "m", session, task, **options)
+
+
+def contents(session: Session, role: str = "tool") -> list[str]:
+    """Return what messages of a role say."""
+    return [str(message["content"]) for message in session["messages"] if message["role"] == role]
+
+
+SHELL = Call("exec_shell", {"command": "echo hi"})
+
+
+def test_every_moment_of_a_session() -> None:
+    """Hooks are asked in the order in which things happen, with who, where and what."""
+    heard = Heard()
+    with init_session(SPEC, hooks=everywhere(heard), session_id="s1") as session:
+        ask(session, Say(calls=[SHELL]), "done", sender={"kind": "peer", "name": "p"})
+        journal = f"{session.kept_in}/journal.jsonl"
+
+    names = "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SessionEnd".split()
+    start, prompt, before, after, stop, end = heard.told
+    assert names == heard.names()
+    common = {"session_id": "s1", "cwd": str(Path.cwd()), "model": "m", "permission_mode": "default"}
+    assert all(common.items() <= payload.items() for payload in heard.told)
+    assert [None, journal, journal] == [payload["transcript_path"] for payload in (start, prompt, end)]
+    assert ("startup", "go", {"kind": "peer", "name": "p"}) == (start["source"], prompt["prompt"], prompt["sender"])
+    assert ("Bash", "exec_shell", {"command": "echo hi"}) == (
+        before["tool_name"],
+        before["plait_tool_name"],
+        before["tool_input"],
+    )
+    assert ("hi\n", before["tool_use_id"]) == (after["tool_response"].rstrip() + "\n", after["tool_use_id"])
+    assert (False, "done", "other") == (stop["stop_hook_active"], stop["last_assistant_message"], end["reason"])
+    assert 1 == len({payload["prompt_id"] for payload in (prompt, before, after, stop)})
+    assert not Path(start["scratchpad_dir"]).exists()
+
+
+@pytest.mark.parametrize(
+    "hook, result, warning",
+    [
+        ("echo 'rm is not for you' >&2; exit 2", "ERROR: tool call denied by hook: rm is not for you", None),
+        ("exit 0", "hi", None),
+        ("echo oops >&2; exit 7", "hi", "PreToolUse hook 'echo oops >&2; exit 7': it ended with exit code 7: oops"),
+        ({"permissionDecision": "allow"}, "hi", None),
+        ({"permissionDecision": "deny", "permissionDecisionReason": "no"}, "ERROR: tool call denied by hook: no", None),
+        ({"permissionDecision": "ask"}, "ERROR: tool call denied: a hook wants the user to be asked", None),
+        ({"permissionDecision": "allow", "updatedInput": {"command": "echo ho"}}, "ho", None),
+        ({"additionalContext": "mind the gap"}, "hi\n\nmind the gap", None),
+        (
+            {"permissionDecision": "allow", "updatedInput": {"cmd": 1}},
+            "ERROR: tool call denied: what a hook made",
+            None,
+        ),
+    ],
+)
+def test_a_guard_of_the_shell(hook: Any, result: str, warning: str | None) -> None:
+    """E28: what a guard says by its exit code or its JSON is what becomes of the call, and what the model reads."""
+    if isinstance(hook, dict):
+        hook = f"echo '{json.dumps({'hookSpecificOutput': {'hookEventName': 'PreToolUse', **hook}})}'"
+    heard = Heard()
+    with init_session(SPEC, hooks=at("PreToolUse", hook, matcher="Bash"), on_event=heard.on_event) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+
+        assert [True] == [text.startswith(result) for text in contents(session)], contents(session)
+        assert ([] if warning is None else [warning]) == heard.texts()
+        called = next(data for name, data in heard.events if name == "tool_call")
+        assert {"command": "echo ho" if result == "ho" else "echo hi"} == called["args"]
+
+
+def test_a_read_only_session_and_a_stop_that_waits_for_tests() -> None:
+    """E31: a function denies the shell under any name; a stop is put off once, with the reason as a message."""
+
+    def no_stop(payload: Payload) -> None:
+        seen.append(payload["stop_hook_active"])
+        raise HookBlock("run the tests first")
+
+    seen: list[bool] = []
+    with init_session(SPEC) as session:
+        deny = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
+        deny["hookSpecificOutput"]["permissionDecisionReason"] = "read-only session"
+        entry = register_hook(session, "PreToolUse", lambda payload: deny, matcher="Bash")
+        register_hook(session, "Stop", no_stop, timeout=5)
+
+        aliased = Call("execute_shell_command", {"command": "touch x"})
+        result = ask(session, Say(calls=[SHELL]), Say(calls=[aliased]), "done", "really done")
+
+        assert ("completed", "really done") == (result.status, result.final_reply)
+        assert ["ERROR: tool call denied by hook: read-only session"] * 2 == contents(session)
+        assert (["go", "run the tests first"], [False, True]) == (contents(session, "user"), seen)
+        assert not Path("x").exists()
+        assert [entry.to_dict(), "Stop"] == [session_hooks(session)[0], session_hooks(session)[1]["event"]]
+
+
+def test_what_cannot_be_registered() -> None:
+    """An unknown event, neither or both of function and command, and values that mean nothing are refused."""
+    with init_session(SPEC) as session:
+        for wrong in (
+            {"event": "BeforeTool", "fn": print},
+            {"event": "Stop"},
+            {"event": "Stop", "fn": print, "command": "x"},
+            {"event": "Stop", "fn": print, "timeout": -1.0},
+            {"event": "Stop", "fn": print, "on_error": "stop"},
+        ):
+            with pytest.raises(ValueError, match=r"event|function|timeout|on_error"):
+                register_hook(session, **wrong)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError):
+            load_hooks(session, {"Stop": 1})
+        assert ([], ["Stopp: no event is called 'Stopp' here, so its hooks are left out; did you mean 'Stop'?"]) == (
+            load_hooks(session, {"Stopp": []})
+        )
+        assert [] == session_hooks(session)
+        load_hooks(session, at("Stop", print))
+        assert ["Stop"] == [hook["event"] for hook in session_hooks(session)]
+    with pytest.raises(ConfigError, match="open session"):
+        register_hook(dict(session), "Stop", print)  # type: ignore[arg-type]
+
+
+def test_a_tool_that_is_the_shell_by_another_name() -> None:
+    """A spec that gives the shell a name of its own does not get around a guard of the shell."""
+    spec = {
+        **SPEC,
+        "tool_specs": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "sh",
+                    "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
+                },
+            }
+        ],
+        "tools": ["t_run"],
+    }
+    with init_session(spec, hooks=at("PreToolUse", "exit 2", matcher="Bash")) as session:
+        ask(session, Say(calls=[Call("sh", {"command": "touch x"})]), "done")
+
+        assert ["ERROR: tool call denied by hook: blocked by a hook that gave no reason"] == contents(session)
+
+
+def test_prompts_are_added_to_and_rejected() -> None:
+    """Context goes with the prompt; a rejected one is neither sent nor added, and the caller has the reason."""
+
+    def judge(payload: Payload) -> object:
+        return {"decision": "block", "reason": "secret"} if "key" in payload["prompt"] else "today is monday"
+
+    with init_session(SPEC, hooks=[at("UserPromptSubmit", judge), at("SessionStart", "echo be brief")]) as session:
+        refused = ask(session, task="my key is 1")
+        result = ask(session, "done", task="hello")
+
+        assert ("limit", "Prompt rejected by hook: secret") == (refused.status, refused.final_reply)
+        with pytest.raises(PolicyError, match="Prompt rejected by hook: secret"):
+            refused.raise_for_status()
+        assert (["hello\n\ntoday is monday"], "done") == (contents(session, "user"), result.final_reply)
+        assert session["messages"][0]["content"].endswith("\n\nbe brief")
+
+
+def test_results_are_replaced_rejected_and_added_to() -> None:
+    """PostToolUse may hide a result, add to it, refuse it, and end the turn."""
+    own = {"hookEventName": "PostToolUse", "updatedToolOutput": "hidden", "additionalContext": "seen"}
+    with init_session(SPEC, hooks=at("PostToolUse", lambda payload: {"hookSpecificOutput": own})) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+        assert ["hidden\n\nseen"] == contents(session)
+    with init_session(SPEC, hooks=at("PostToolUse", lambda payload: {"decision": "block", "reason": "bad"})) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+        assert ["ERROR: PostToolUse hook rejected this tool result: bad"] == contents(session)
+    stop = {"continue": False, "stopReason": "that is enough"}
+    with init_session(SPEC, hooks=at("PostToolUse", lambda payload: stop)) as session:
+        result = ask(session, Say(calls=[SHELL]))
+        assert ("limit", "stopped by a PostToolUse hook: that is enough") == (result.status, str(result.error))
+        assert "more" == ask(session, "more").final_reply
+
+
+def test_a_long_context_is_kept_where_the_model_can_read_it() -> None:
+    """Context over 10,000 characters is head and tail, and all of it is in a file that `read_file` opens."""
+    with init_session(SPEC, hooks=at("UserPromptSubmit", lambda payload: "x" * 20_000)) as session:
+        ask(session, "ok")
+        (prompt,) = contents(session, "user")
+        path = prompt.partition("all of it is in ")[2].partition(" ")[0]
+        ask(session, Say(calls=[Call("read_file", {"path": path})]), "done")
+
+        assert (True, True) == (len(prompt) < 6_500, contents(session)[0].startswith("xxxx"))
+
+
+class Person:
+    """An approver with somebody behind it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def approve(self, call: ToolCall, tool: Tool) -> bool:
+        """Say yes."""
+        self.asked.append(call.name)
+        return True
+
+
+def test_hooks_before_the_approver() -> None:
+    """Allow spares the question, ask makes one, a permission hook answers it, and a question is told of."""
+    heard, rung = Heard(), threading.Event()
+
+    def permission(payload: Payload) -> object:
+        behavior = "deny" if "rm" in payload["tool_input"]["command"] else None
+        own = {
+            "hookEventName": "PermissionRequest",
+            "decision": behavior and {"behavior": behavior, "message": "never"},
+        }
+        return {"hookSpecificOutput": own}
+
+    def allow(payload: Payload) -> object:
+        word = {"ls": "allow", "cat": "ask"}.get(payload["tool_input"].get("command", "cat"))
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": word}}
+
+    def notified(payload: Payload) -> None:
+        heard(payload)
+        rung.set()
+
+    hooks = [at("PreToolUse", allow), at("PermissionRequest", permission), at("Notification", notified)]
+    person = Person()
+    with init_session(SPEC, hooks=hooks, approver=person) as session:
+        calls = [Call("exec_shell", {"command": command}) for command in ("ls", "rm x", "true")]
+        ask(session, Say(calls=[*calls, Call("read_file", {"path": "x"})]), "done")
+
+        assert ["exec_shell", "read_file"] == person.asked
+        assert "ERROR: tool call denied by hook: never" == contents(session)[1]
+        assert rung.wait(10)
+    assert "permission_prompt" == heard.told[0]["notification_type"]
+
+
+def test_an_asked_user_without_an_approver() -> None:
+    """Where somebody answers the model's questions, they are asked for a hook too; a session without a user denies."""
+    own = {"hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": "sure?"}
+    asked: list[str] = []
+    hooks = at("PreToolUse", lambda payload: {"hookSpecificOutput": own})
+    plait.set_ask_user_handler(
+        lambda question, options: (asked.append(question), "yes" if "echo" in question else "n")[1]
+    )
+    with init_session(SPEC, hooks=hooks) as session:
+        ask(session, Say(calls=[SHELL, Call("exec_shell", {"command": "ls"})]), "done")
+        assert ["hi", "ERROR: tool call denied by user: a"] == [text[:34].strip() for text in contents(session)]
+    assert (2, True) == (len(asked), asked[0].startswith("A hook wants you to be asked (sure?). Run exec_shell with"))
+    with init_session(SPEC, hooks=hooks, non_interactive=True) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+        assert contents(session)[0].startswith("ERROR: tool call denied: a hook wants the user to be asked")
+    assert 2 == len(asked)
+
+
+def test_a_frozen_hook_does_not_hold_a_turn_and_a_gate_stays_closed() -> None:
+    """At its timeout a hook is an error and the call runs; where the hook has to agree, it does not."""
+    heard = Heard()
+    frozen = {"command": "sleep 300", "timeout": 0.2, "statusMessage": "looking"}
+    with init_session(SPEC, hooks=at("PreToolUse", frozen), on_event=heard.on_event) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+        assert (["hi"], ["looking"]) == ([text.strip() for text in contents(session)], heard.texts("hook_status"))
+        assert ["PreToolUse hook 'sleep 300': it took longer than 0.2 s"] == heard.texts()
+    with init_session(SPEC, hooks=at("PreToolUse", {**frozen, "onError": "deny"})) as session:
+        ask(session, Say(calls=[SHELL]), "done")
+        assert contents(session)[0].startswith(
+            "ERROR: tool call denied by hook: a hook that has to agree failed: it took"
+        )
+
+
+def test_an_interrupted_turn_is_told_and_its_hooks_stop() -> None:
+    """A stop ends the hook that runs with the turn, and the interrupt is told once the history is closed."""
+    heard, token = Heard(), CancelToken()
+
+    def slow(payload: Payload) -> None:
+        token.cancel()
+        threading.Event().wait(30)
+
+    with init_session(SPEC, hooks=[at("PreToolUse", slow), at("Interrupt", heard)]) as session:
+        result = ask(session, Say(calls=[SHELL]), cancel=token)
+
+        assert ("interrupted", ["Interrupt"], True) == (result.status, heard.names(), bool(heard.told[0]["turn_id"]))
+        assert 1 == len(contents(session))
+
+
+def test_compaction_is_asked_for_and_told() -> None:
+    """A summary that is asked for is `manual`, one the loop needs `auto`; a no keeps the history, with its reason."""
+    heard = Heard()
+    long = "word " * 2_000
+    overflow = Fail("context_overflow", "too long")
+    with init_session(SPEC, hooks=[at("PreCompact", heard), at("PostCompact", heard)]) as session:
+        ask(session, long)
+        ask(session, long)
+        ask(session, overflow, "short", "ok")
+        ask(session, long, task="more")
+        with ScriptedModel(["notes"]) as model:
+            assert compact_session(model, "m", session, keep_last_turns=1)
+    told = [(payload["hook_event_name"], payload["trigger"]) for payload in heard.told]
+    assert [(name, trigger) for trigger in ("auto", "manual") for name in ("PreCompact", "PostCompact")] == told
+
+    events = Heard()
+    with init_session(SPEC, hooks=at("PreCompact", "echo not now >&2; exit 2"), on_event=events.on_event) as session:
+        ask(session, long)
+        ask(session, long)
+        with ScriptedModel([]) as model:
+            kept = compact_session(model, "m", session, keep_last_turns=1)
+        failed = ask(session, overflow)
+    assert (False, "completed", "not now") == (bool(kept), kept.status, kept.reason)
+    assert ("error", True) == (
+        failed.status,
+        "a PreCompact hook keeps it from being shortened: not now" in str(failed.error),
+    )
+    assert ["not now", "not now"] == [data["reason"] for name, data in events.events if name == "compaction_skipped"]
+
+
+def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody hears of a wait that is worth a look, while the session waits."""
+    monkeypatch.setattr(hook_terms, "LONG_WAIT_S", 0.001)
+    rung, heard = threading.Event(), Heard()
+
+    def notified(payload: Payload) -> None:
+        heard(payload)
+        rung.set()
+
+    with init_session(
+        SPEC, hooks=at("Notification", notified, matcher="long_wait"), retry=Retry(base_s=0.01)
+    ) as session:
+        ask(session, Fail("overloaded", "busy"), "done")
+        assert rung.wait(10)
+    assert "busy" in heard.told[0]["message"]
+
+
+def test_resume_and_replay_need_no_hook_again() -> None:
+    """What hooks changed stands in the journal: a resume has the same conversation, and a replay proves it unasked."""
+    calls: list[str] = []
+
+    def change(payload: Payload) -> object:
+        calls.append(payload["hook_event_name"])
+        own = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "echo ho"}}
+        return {"hookSpecificOutput": own}
+
+    def once(payload: Payload) -> None:
+        raise HookBlock("look again")
+
+    hooks = [at("PreToolUse", change), at("Stop", once), at("SessionStart", "echo from $PLAIT_PROJECT_DIR")]
+    post = at(
+        "PostToolUse", lambda payload: {"decision": "block", "reason": "bad"} if "denied" in str(payload) else None
+    )
+    with init_session(SPEC, hooks=[*hooks, post], session_id="r1") as session:
+        ask(session, Say(calls=[SHELL]), "done", "really")
+        before = list(session["messages"])
+    heard = Heard()
+
+    with init_session(
+        SPEC, resumed_from="r1", hooks=[at("SessionStart", heard, lambda payload: "welcome back")]
+    ) as again:
+        assert before == again["messages"]
+        ask(again, "fine", task="and?")
+        assert ("resume", "and?\n\nwelcome back") == (heard.told[0]["source"], contents(again, "user")[-1])
+        assert before[0] == again["messages"][0]
+
+    told = replay_session("r1", SPEC)
+    assert (True, ["PreToolUse"]) == (told.is_same, calls)
+
+
+def test_a_cleared_conversation_is_over() -> None:
+    """Emptying a conversation ends it for its hooks, by its own reason."""
+    heard = Heard()
+    with init_session(SPEC, hooks=at("SessionEnd", heard)) as session:
+        ask(session, "hi")
+        clear_session(session)
+    assert ["clear", "other"] == [payload["reason"] for payload in heard.told]
+
+
+def write(path: Path, data: object) -> Path:
+    """Write JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_the_user_s_own_hooks_the_spec_s_and_the_repository_s(here: Path) -> None:
+    """All layers count in their order; the repository's own only where the embedder vouches, else that is said once."""
+    (here / ".git").mkdir()
+    write(Path.home() / ".config/plait/hooks.json", at("Stop", "true"))
+    own = write(here / ".plait/hooks.json", at("Stop", "false"))
+    write(here / ".codex/hooks.json", at("Stop", "codex"))
+    spec = {**SPEC, "behaviour": {**SPEC["behaviour"], "hooks": at("Stop", "spec")}}
+    notice = f"the repository's own hooks are not run, because it is not trusted: {own}"
+
+    def listed(**options: Any) -> tuple[list[object], list[str]]:
+        heard = Heard()
+        with init_session(spec, on_event=heard.on_event, hooks=at("Stop", "kwarg"), **options) as session:
+            return [hook["command"] for hook in session_hooks(session)], heard.texts()
+
+    assert (["kwarg", "spec", "true"], [notice]) == listed()
+    assert (["kwarg", "spec", "false", "true"], []) == listed(trust=True)
+    assert (["kwarg", "spec", "false", "codex", "true"], []) == listed(trust=True, hooks_compat=["codex"])
+    assert (["kwarg", "spec", "true"], []) == listed(trust=False)
+    assert ([], []) == listed(hooks_enabled=False)
+    spec["hooks_enabled"] = False
+    assert ([], []) == listed()
+    assert ["kwarg", "spec", "true"] == listed(hooks_enabled=True)[0]
+
+
+def test_a_broken_file_opens_no_session(here: Path) -> None:
+    """A hooks file that cannot be read is an error with its place, and never a session without hooks."""
+    path = Path.home() / ".config/plait/hooks.json"
+    write(path, {}).write_text('{"hooks": ')
+
+    with pytest.raises(ConfigError, match=rf"{path}:1:11' are no JSON"):
+        init_session(SPEC, session_id="s1")
+    init_session(SPEC, session_id="s1", hooks_enabled=False).close()
+    path.unlink()
+    init_session(SPEC, session_id="s1").close()
+
+
+def test_a_handler_that_breaks_does_not_break_a_hook() -> None:
+    """An exception of an observer at a hook's event comes out of the turn, after the history is closed."""
+
+    def handler(name: str, event: Any) -> None:
+        if name == "hook_status":
+            raise RuntimeError("display is gone")
+
+    with init_session(SPEC, hooks=at("PreToolUse", "exit 0"), on_event=handler) as session:
+        with pytest.raises(RuntimeError, match="display is gone"):
+            ask(session, Say(calls=[SHELL]))
+        session.on_event = None
+        assert "fine" == ask(session, "fine").final_reply

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plait.cli.choosing import Choice, choose
 from plait.cli.outcome import Outcome
@@ -23,9 +23,12 @@ from plait.core.errors import ConfigError, JournalError, LimitReached, PlaitErro
 from plait.core.images import image_of
 from plait.core.messages import Image
 from plait.core.strict_json import parse_object
+from plait.engine.documents import read_document
 
 if TYPE_CHECKING:
     from plait.cli.continuing import Going
+
+_SCHEMA_BYTES_MAX: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
 from plait.core.strict_json import JsonInvalid, parse
+from plait.engine.documents import read_document
 from plait.engine.spec_contents import faults_in
 from plait.engine.spec_fields import FIELDS, MAY_HOLD_SECRETS, WANTED, fits
 from plait.tools.library import default_tool_spec
@@ -179,8 +180,7 @@ def _program(model: str, endpoint: str) -> AgentSpec:
 def _read(path: Path, model: str, endpoint: str, *, keeps: bool = False) -> AgentSpec:
     """Read a spec; an endpoint that is given replaces the file's, unless the file is kept as it stands."""
     try:
-        with path.open("rb") as file:
-            data = parse(file.read(_SIZE_BYTES_MAX + 1))
+        data = parse(read_document(path, _SIZE_BYTES_MAX + 1))
     except OSError as error:
         raise AgentSpecInvalidError(
             f"the agent spec {str(path)!r} cannot be read: {error.strerror or error}",

@@ -5,6 +5,7 @@ Floor: 1. Owns: what counts as no progress, and the words the model is told; nev
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
@@ -23,6 +24,9 @@ _REPEATED: Final = (
     "Repeating them will not help: try another way, or say what stands in the way."
 )
 _PERIODS: Final = (1, 2, 3)
+_COMMENTS: Final = frozenset("label description explanation reason reasoning thought note comment purpose".split())
+"""Arguments with which a model says why it calls a tool: a count in one of them makes no other call of it."""
+_COMPARED_CHARS_MAX: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,15 @@ def before_step(state: State, guards: Guards) -> Nudge | Stop | None:
     if count >= guards.repeats_max:
         return Stop("loop_guard", f"the same tool calls gave the same results {count} times")
     if count >= guards.repeats_told and count % guards.repeats_told == 0:
-        return _nudge(state, guards, _REPEATED.format(count=count), "loop_guard", "the model keeps repeating itself")
+        words = _REPEATED.format(count=count)
+        if not _was_said(state.history, words):
+            return _nudge(state, guards, words, "loop_guard", "the model keeps repeating itself")
     return None
+
+
+def _was_said(history: Sequence[Message], words: str) -> bool:
+    """Say whether the model was just told that: where it repeats itself in threes, three rounds have the same count."""
+    return any(message.marked("guard") and message.content == words for message in history[-2 * _PERIODS[-1] :])
 
 
 def at_answer(state: State, guards: Guards) -> Nudge | Stop | None:
@@ -66,7 +77,7 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
     longest = 0
     for period in _PERIODS:
         same = 0
-        while same + period < len(seen) and asked[same] == asked[same + period]:
+        while same + period < len(seen) and _is_alike(asked[same], asked[same + period]):
             # Most rounds differ in what they asked.
             if _told(history[seen[same]]) != _told(history[seen[same + period]]):
                 break
@@ -80,6 +91,28 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
 
 def _asked(message: Message) -> list[tuple[str, str]]:
     return [(part.name, part.raw) for part in message.parts if isinstance(part, ToolCall)]
+
+
+def _is_alike(one: list[tuple[str, str]], other: list[tuple[str, str]]) -> bool:
+    """Say whether two rounds made the same calls, but for words beside them that no tool acts on."""
+    if one == other or [name for name, _ in one] != [name for name, _ in other]:
+        return one == other
+    return all(
+        mine == theirs or _bare(mine) == _bare(theirs) for (_, mine), (_, theirs) in zip(one, other, strict=True)
+    )
+
+
+def _bare(raw: str) -> object:
+    """Return arguments without what only comments on them; long ones as they are."""
+    if len(raw) > _COMPARED_CHARS_MAX:
+        return raw
+    try:
+        arguments = json.loads(raw)
+    except ValueError:
+        return raw
+    if not isinstance(arguments, dict):
+        return raw
+    return {name: value for name, value in arguments.items() if name not in _COMMENTS}
 
 
 def _told(message: Message) -> list[tuple[str, str]]:

@@ -61,7 +61,7 @@ class Retry:
 class Guards:
     """When the loop says to the model that it is getting nowhere, and when it stops."""
 
-    repeats_told: int = 4
+    repeats_told: int = 3
     """Rounds of the same calls with the same results, after which the model is told."""
     repeats_max: int = 8
     """Such rounds after which the turn ends."""

@@ -53,6 +53,24 @@ def test_repetition_is_counted_alone_in_twos_and_in_threes(pattern: str, count: 
     assert count == repeats(rounds(pattern))
 
 
+def test_a_label_that_counts_is_no_other_call() -> None:
+    """Words beside a call that no tool acts on do not make it another one; what a tool acts on does."""
+
+    def asked(*raws: str) -> int:
+        history: list[Message] = [user("task")]
+        for number, raw in enumerate(raws):
+            history += [
+                assistant(calls=[ToolCall(f"c{number}", "look", raw)]),
+                Message("tool", (ToolResult(f"c{number}", "same"),)),
+            ]
+        return repeats(history)
+
+    assert 3 == asked('{"p":"a","label":"try 1"}', '{"label":"try 2","p":"a"}', '{"p":"a"}')
+    assert 0 == asked('{"p":"a"}', '{"p":"b"}', '{"p":"c"}')
+    assert 0 == asked('{"label":1', '{"label":2', "[1]")
+    assert 0 == asked('{"label":"' + "x" * 5_000 + '"}', '{"label":"y"}')
+
+
 def test_only_this_turn_counts() -> None:
     """Rounds of an earlier turn are not held against this one."""
     assert 2 == repeats(rounds("AAAA"), begin=5)
@@ -78,7 +96,7 @@ def stubborn(**more: object) -> World:
 
 
 def test_a_model_that_repeats_itself_is_told_and_stopped() -> None:
-    """After four equal rounds it is told, after eight the turn ends; the history stays valid."""
+    """After three equal rounds it is told, and again; after eight the turn ends. The history stays valid."""
     world = stubborn()
 
     end = world.run()
@@ -86,7 +104,7 @@ def test_a_model_that_repeats_itself_is_told_and_stopped() -> None:
     assert ("loop_guard", "the same tool calls gave the same results 8 times") == (end.reason, end.detail)
     assert 8 == len(world.thinks)
     told = [message for message in world.state.history if message.marked("guard")]
-    assert ["The last 4 rounds"] == [message.content[:17] for message in told]
+    assert ["The last 3 rounds", "The last 6 rounds"] == [message.content[:17] for message in told]
 
 
 def test_ping_pong_is_noticed() -> None:
@@ -174,4 +192,5 @@ def test_a_warning_is_not_given_twice() -> None:
 
     world.turn(resume=True)
 
-    assert 1 == world.state.nudges
+    told = [message.content[:17] for message in world.state.history if message.marked("guard")]
+    assert ["The last 3 rounds", "The last 6 rounds"] == told

@@ -56,7 +56,8 @@ from plait.tools.spec import DispatchTable, build_tool_spec, schema_entry
 from plait.tools.todo import follow_todos
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
-_NO_STEPS: Final = Limits(max_steps=None)
+_USUAL: Final = Limits(max_steps=None, tool_concurrency=32)
+"""Calls of one answer that only look run all at once, as far as an answer has so many."""
 
 
 @with_session_options
@@ -298,7 +299,7 @@ def _is_answer(fact: Fact) -> bool:
 
 
 def _settings(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
-    limits: Limits = given["limits"] or _NO_STEPS
+    limits: Limits = given["limits"] or _USUAL
     if schema.get("parallel_tool_dispatch") is True:
         limits = replace(limits, tool_concurrency=int(schema.get("parallel_tool_dispatch_max_workers") or 8))
     return Settings(
@@ -345,7 +346,7 @@ def _asks(tool: Tool) -> bool:
 
 
 def _toolbox_options(given: Mapping[str, Any]) -> ToolboxOptions:
-    limits: Limits = given["limits"] or _NO_STEPS
+    limits: Limits = given["limits"] or _USUAL
     options = replace(LIBRARY.options(), policy=given["outside"], result_tokens_max=limits.max_tool_result_tokens)
     return replace(options, ask_user=nobody) if given["non_interactive"] else options
 

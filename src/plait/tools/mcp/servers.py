@@ -35,7 +35,7 @@ from plait.tools.portal import Portal
 ATTEMPTS_MAX: Final = 3
 """How often a server that fails is tried, once before each turn."""
 CLOSE_S: Final = 10.0
-_NAMES_MAX: Final = 12
+_REASONS_MAX: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class Servers:
         self._taken[name] = listing
         if before is None:
             late = " now" if name in self._told_late else ""
-            self.notice(name, "ready", f"the MCP server {name!r} is{late} connected: {_listed(names)}", names)
+            self.notice(name, "ready", f"the MCP server {name!r} is{late} connected: {_counted(names)}", names)
         elif change := change_between(before.digests, listing.digests):
             self.notice(name, "changed", f"the MCP server {name!r} has other tools now: {change.words}", names)
         else:
@@ -271,7 +271,7 @@ class Servers:
         )
         reasons = [*listing.refused, *clashes]
         if reasons:
-            text = f"tools of the MCP server {name!r} are not shown: {'; '.join(reasons[:_NAMES_MAX])}"
+            text = f"tools of the MCP server {name!r} are not shown: {'; '.join(reasons[:_REASONS_MAX])}"
             self.notice(name, "refused", text)
 
     def _listed(self, server: Server) -> None:
@@ -293,8 +293,5 @@ def _resolve(future: Future[None]) -> None:
         future.set_result(None)
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMES_MAX])
-    if len(names) > _NAMES_MAX:
-        return f"{shown} and {len(names) - _NAMES_MAX} more tools"
-    return shown or "it has no tools"
+def _counted(names: Sequence[str]) -> str:
+    return f"{len(names)} tools" if len(names) != 1 else "1 tool"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -181,4 +182,9 @@ def _so_far(text: str) -> str:
 def over(spool: str | os.PathLike[str]) -> KeptCommands | None:
     """Return the commands that outlive this process, with their ends in a folder; none is started ahead of its call."""
     kept = KeptCommands.over(spool)
-    return None if kept is None else replace(kept, starts_ahead=False)
+    if kept is None:
+        return None
+    kept = replace(kept, starts_ahead=False)
+    # At the end of the process nothing is closed: what runs then goes on, and leaves its end.
+    weakref.finalize(kept, kept.launcher.close).atexit = False
+    return kept

@@ -33,6 +33,9 @@ _LABELLED: Final = re.compile(
     r"(?P<operator>[\"']?\s*+[:=]\s*+)(?P<quote>[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})(?P<after>.?)",
     re.DOTALL,
 )
+_LONG_RUN: Final = re.compile(r"[\w.~/+=:,-]{15}")
+"""Every token has one, and most of what commands print has none."""
+_BY_MARK: Final = tuple((mark, shape) for shape in SHAPES for mark in shape.marks)
 _LABELS: Final = ("key", "secret", "token", "passw", "pwd")
 _HEADER: Final = re.compile(
     r"(?i)(?P<label>\bauthorization[\"']?\s*+(?::\s*+|=\s*+(?=[\"']?(?:bearer|basic)\s))[\"']?"
@@ -58,8 +61,8 @@ def redact_secrets(text: str) -> tuple[str, int]:
     count = 0
     if any(mark in text for mark in _KEY_MARKS):
         text, count = _KEY_BLOCK.subn(MASK, text)
-    for shape in SHAPES:
-        if any(mark in text for mark in shape.marks):
+    if _LONG_RUN.search(text):
+        for shape in dict.fromkeys([shape for mark, shape in _BY_MARK if mark in text]):
             text, found = shape.pattern.subn(MASK, text)
             count += found
     lower = text.lower()

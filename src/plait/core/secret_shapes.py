@@ -21,12 +21,18 @@ class Shape:
 
     service: str
     marks: tuple[str, ...]
-    pattern: re.Pattern[str]
+    text: str
+    """The pattern as it is written."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern; `re` keeps it, and most are never needed."""
+        return re.compile(self.text)
 
 
 def _shape(service: str, marks: str, pattern: str, *, is_bounded: bool = True) -> Shape:
     whole = f"{_BEFORE}(?:{pattern}){_AFTER}" if is_bounded else pattern
-    return Shape(service, tuple(marks.split()), re.compile(whole))
+    return Shape(service, tuple(marks.split()), whole)
 
 
 SHAPES: Final[tuple[Shape, ...]] = (

@@ -78,7 +78,7 @@ class EffectsLife(Life):
     def _watch(self) -> None:
         points = self._points
         for owner, name in _WATCHED:
-            setattr(owner, name, _passing(points, getattr(owner, name)))
+            setattr(owner, name, passing(points, getattr(owner, name)))
 
         def step(_step: str) -> None:
             points()
@@ -86,7 +86,7 @@ class EffectsLife(Life):
         atomic._nothing = step
 
 
-def _passing(points: Points, real: Any) -> Any:
+def passing(points: Points, real: Any) -> Any:
     def call(*args: Any) -> Any:
         points()
         value = real(*args)

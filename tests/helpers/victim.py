@@ -50,7 +50,8 @@ class Order:
     kill_at: int = 0
     """Number of the point at which it dies, from 1; 0 lets it live."""
     kind: str = "plain"
-    """`plain`: tools of its own; `effects`: the built-in tools, whose effects survive it; or a `SessionLife`'s."""
+    """`plain`: tools of its own; `effects`: the built-in tools, whose effects survive it; `jobs`: a background job;
+    or a `SessionLife`'s."""
 
 
 class Points:
@@ -189,6 +190,10 @@ def life_of(kind: str) -> Callable[[Order], Life]:
         from tests.helpers.effects_victim import EffectsLife
 
         return EffectsLife
+    if kind == "jobs":
+        from tests.helpers.jobs_victim import JobsLife
+
+        return JobsLife
     from tests.helpers.session_victim import SessionLife
 
     return SessionLife

@@ -26,6 +26,7 @@ t_apply_patch = LIBRARY.own.t_apply_patch
 t_todo = LIBRARY.own.t_todo
 t_clarify = LIBRARY.own.t_clarify
 t_file_info = LIBRARY.own.t_file_info
+t_rollback = LIBRARY.own.t_rollback
 t_update_file = LIBRARY.own.t_update_file
 t_list_directory = LIBRARY.own.t_list_directory
 t_search_files = LIBRARY.own.t_search_files
@@ -52,6 +53,7 @@ __all__ = [
     "t_nohup_wait",
     "t_query_exec",
     "t_read",
+    "t_rollback",
     "t_run",
     "t_search",
     "t_search_files",

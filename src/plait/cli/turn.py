@@ -28,6 +28,7 @@ from plait.models.openai_client import OpenAI
 from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
+from plait.session.options import SIDE_BY_SIDE
 from plait.session.result import SessionResult
 from plait.session.spec_terms import has_limits
 from plait.session.turns import run_turn
@@ -73,6 +74,7 @@ def carry_out(work: Work) -> Outcome:
     bound, resumed_from = _place(work, spec)
     plugins = _plugins(options, bound)
     servers = () if options.is_show else servers_for_run(options.mcp_files, os.environ)
+    hooks = _hooks(options.hooks)
     work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
@@ -90,7 +92,7 @@ def carry_out(work: Work) -> Outcome:
             output_type=work.schema if work.going is None else None,
             approver=approver,
             on_event=_shown_by(work.screen),
-            limits=Limits(max_steps=work.options.max_steps),
+            limits=Limits(max_steps=work.options.max_steps, tool_concurrency=SIDE_BY_SIDE),
             strict_cache_proof="auto" if options.strict_cache_proof is None else options.strict_cache_proof,
             min_cacheable_tokens=options.min_cacheable_tokens,
             cache_ttl_seconds=options.cache_ttl_s,
@@ -102,6 +104,8 @@ def carry_out(work: Work) -> Outcome:
             resumed_from=resumed_from,
             mcp_servers=servers,
             tools=() if plugins is None else plugins.tools,
+            hooks=hooks,
+            hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
         ) as session,
     ):
@@ -120,6 +124,15 @@ def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:
     from plait.cli.continuing import bound_to  # most runs begin anew
 
     return bound_to(work.options, work.going, spec)
+
+
+def _hooks(paths: Sequence[str]) -> list[str]:
+    """Return the sources of hooks that the command line names."""
+    if not paths:
+        return []
+    from plait.cli.hooks_command import named_hooks  # most runs name none
+
+    return named_hooks(paths)
 
 
 def _plugins(options: RunOptions, spec: Mapping[str, Any]) -> Plugins | None:

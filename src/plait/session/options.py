@@ -27,6 +27,9 @@ Proof = bool | Literal["every", "auto"]
 DEFAULT_MAX_TOKENS: Final = 3_000_000
 """Tokens that one turn may use: prompt tokens that no cache held, and completion tokens."""
 
+SIDE_BY_SIDE: Final = 32
+"""Calls of one answer that only look run all at once, up to so many, unless limits say otherwise."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

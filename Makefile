@@ -3,7 +3,7 @@
 #   make test    the fast suite          make lint    ruff, format, floors, shape
 #   make types   mypy and basedpyright   make prove   the long campaigns
 #   make bench   numbers beside a floor  make format  rewrite the code as ruff likes it
-#   make real    the tests that ask a small real model on a real server (fetches it: 180 MB)
+#   make real    the tests with a small real model (180 MB) and real MCP servers (npm and pip: 110 MB)
 #   make lock    resolve the dependencies again (UPGRADE=--upgrade for newer ones)
 #   make clean   remove what the other targets made
 # Another interpreter: make test PYTHON=python3.13 VENV=.venv-3.13
@@ -18,6 +18,8 @@ checked  := src tests tools $(wildcard bench)
 resolve  := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 MAKEFLAGS += --no-print-directory
+npm_servers := $(addprefix @modelcontextprotocol/server-,everything filesystem memory)
+
 # Who forbids bytecode has every process of a suite compile plait and its tests anew: three times the work.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
@@ -52,6 +54,10 @@ prove-quick: $(ready)
 real: $(ready)
 	@$(VENV)/bin/uv pip install --quiet --python $(python) "$$($(python) -c 'from plait.cli.demo.local_server import REQUIREMENT; print(REQUIREMENT)')"
 	@$(python) -m pytest -m real_model
+	@npm install --silent --no-fund --no-audit --prefix $(VENV)/real_mcp $(npm_servers)
+	@$(VENV)/bin/uv venv --quiet --allow-existing --python $(python) $(VENV)/real_mcp/venv
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/real_mcp/venv/bin/python mcp-server-git mcp-server-time
+	@REAL_MCP=$(abspath $(VENV)/real_mcp) $(python) -m pytest -m real_mcp tests/real_mcp
 
 bench: $(ready)
 	@$(python) -m bench

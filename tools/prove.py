@@ -35,9 +35,9 @@ QUICK_S: Final = 180
 JOBS: Final = 2
 """So many campaigns run at a time."""
 LAWS: Final = "laws (hypothesis)"
-_MARKED: Final = "(prove or campaign) and not real_model"
-_HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model"
-_ALL: Final = "not real_model"
+_MARKED: Final = "(prove or campaign) and not real_model and not real_mcp"
+_HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model and not real_mcp"
+_ALL: Final = "not real_model and not real_mcp"
 _CODES: Final = re.compile(r"C\d+(?: and C\d+)*")
 _IS_CAMPAIGN: Final = re.compile(r"\bcampaign: Campaign\b|\bmark\.prove\b")
 _IS_SIZED: Final = re.compile(r"\bcampaign: Campaign\b")

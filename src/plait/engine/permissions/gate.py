@@ -1,0 +1,77 @@
+"""Rules as a gate of a turn: they judge the call as it will run, after hooks have had their word.
+
+Floor: 4. Owns: how a ruling and a hook's word come together; never: the rules, or asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from plait.core.cancel import Cancel
+from plait.core.messages import ToolCall, ToolResult
+from plait.engine.gates import Gate, Gates
+from plait.engine.permissions.ruling import Rules, Ruling, Subject
+from plait.kernel.effects import NOTHING, Allow, Deny, Plan, Stop, Think
+from plait.kernel.tools import Tool
+
+DENIED: Final = "Denied by {why}. Do not try to reach the same by other means; say in your answer what is needed."
+
+
+class Hear(Protocol):
+    """Is told of every ruling that decided something."""
+
+    def __call__(self, call: ToolCall, ruling: Ruling, /) -> None:
+        """Take it; in the turn's thread, and without raising."""
+
+
+class RulesGate:
+    """The gate of a session that has rules, before the hooks' own where it has those; see `Gates`.
+
+    Deny beats ask beats allow between rules and hooks too. A rule's yes stands in place of the approver's.
+    """
+
+    def __init__(self, rules: Rules, subject: Callable[[ToolCall, Tool], Subject], inner: Gates | None = None) -> None:
+        self._rules = rules
+        self._subject = subject
+        self._inner = inner
+
+    def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
+        """Let the hooks speak, then the rules about what they left."""
+        gate = Gate(call) if self._inner is None else self._inner.before(call, tool, cancel)
+        if gate.word == "deny":
+            return gate
+        ruling = self._rules.judge(self._subject(gate.call, tool))
+        if ruling.action == "deny":
+            return Gate(gate.call, "deny", DENIED.format(why=ruling.why))
+        if ruling.action == "ask":
+            return Gate(gate.call, "ask", "; ".join(filter(None, (gate.reason, ruling.why))))
+        if ruling.action == "allow" and gate.word is None:
+            return Gate(gate.call, "allow", ruling.why)
+        return gate
+
+    def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
+        """Leave the answer to hooks, or to whoever is asked."""
+        return None if self._inner is None else self._inner.permission(call, tool, cancel)
+
+    def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
+        """Let the hooks look at a result."""
+        return result if self._inner is None else self._inner.after(call, tool, result, cancel)
+
+    def before_think(self, ask: Think, cancel: Cancel) -> None:
+        """Let the hooks hear of a request."""
+        if self._inner is not None:
+            self._inner.before_think(ask, cancel)
+
+    def at_end(self, cancel: Cancel) -> Plan:
+        """Let the hooks say what follows an answer."""
+        return NOTHING if self._inner is None else self._inner.at_end(cancel)
+
+    def stop(self) -> Stop | None:
+        """Return the end that a hook wants."""
+        return None if self._inner is None else self._inner.stop()
+
+    def tell(self) -> None:
+        """Let the hooks tell what they have to tell."""
+        if self._inner is not None:
+            self._inner.tell()

@@ -1,0 +1,53 @@
+"""What rules look at in a call: its names, its command line, the files it names and where those lead.
+
+Floor: 4. Owns: reading a call for the rules; never: running or opening anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from plait.core.errors import Refusal
+from plait.core.messages import ToolCall
+from plait.core.strict_json import JsonInvalid
+from plait.engine.permissions.ruling import Subject
+from plait.hands.patch import parse_patch
+from plait.hooks.names import Called
+from plait.kernel.tools import Tool
+from plait.tools.renames import names_of
+
+_PATHS = ("path", "file_path")
+_DEFAULT_HERE = frozenset({"Glob", "Grep", "LS"})
+
+
+def subject_of(call: ToolCall, tool: Tool, root: str) -> Subject:
+    """Return what rules look at; paths are taken from `root`. Never raises: what cannot be read says nothing."""
+    try:
+        arguments = call.arguments
+    except JsonInvalid:
+        arguments = {"input": call.raw}
+    behind = () if tool.alias_of is None else names_of(tool.alias_of)
+    called = Called.of(call.name, (*names_of(call.name), *behind), arguments, frozenset())
+    command, url = arguments.get("command"), arguments.get("url")
+    paths = tuple(os.path.normpath(os.path.join(root, path)) for path in _paths(called, arguments) if "\0" not in path)
+    return Subject(
+        called.names,
+        command if isinstance(command, str) and called.names[0] == "Bash" else None,
+        paths,
+        tuple(map(os.path.realpath, paths)),
+        url if isinstance(url, str) else None,
+    )
+
+
+def _paths(called: Called, arguments: Mapping[str, object]) -> Iterator[str]:
+    named = [value for name in _PATHS if isinstance(value := arguments.get(name), str)]
+    if not named and called.names[0] in _DEFAULT_HERE:
+        named = ["."]
+    yield from (os.path.expanduser(path) for path in named)
+    if called.names[0] == "MultiEdit":
+        patch = next((text for name in ("patch", "input") if isinstance(text := arguments.get(name), str)), "")
+        try:
+            yield from (path for change in parse_patch(patch) for path in change.paths)
+        except Refusal:
+            return  # it is refused when it runs, whatever the rules say

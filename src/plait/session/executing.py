@@ -12,9 +12,10 @@ from plait.core.errors import ConfigError
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall
 from plait.session.cancelling import CancelToken, turn_signal
+from plait.session.catching_up import catch_up
 from plait.session.mcp import take_over
+from plait.session.readying import begin, held, policy_of
 from plait.session.session import Session
-from plait.session.turns import begin, catch_up, held, policy_of
 
 
 def execute_tool_call(

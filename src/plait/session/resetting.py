@@ -19,11 +19,13 @@ from plait.engine.result import Status, status_of
 from plait.events.named import CompactionSkipped
 from plait.events.reducer import counts
 from plait.kernel.compact import SKIPPED, size_chars
+from plait.session.asked import keep_pin
 from plait.session.cancelling import CancelToken, turn_signal
+from plait.session.catching_up import catch_up, error_told
 from plait.session.closing import close_turn
 from plait.session.mirror import has_system
+from plait.session.readying import held, ready
 from plait.session.session import Live, Session, follow
-from plait.session.turns import catch_up, error_told, held, keep_pin, ready
 
 DEFAULT_COMPACTION_KEEP_LAST_TURNS: Final = 2
 """Turns that a compaction leaves as they are, unless it is told otherwise."""

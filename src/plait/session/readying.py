@@ -1,0 +1,136 @@
+"""What comes before a turn: nobody else has the session, its terms are those of today, its edits are recorded.
+
+Floor: 5. Owns: these steps, for whoever is about to ask the model; never: a turn (`turns`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from plait.core.errors import ConfigError, SessionBusy
+from plait.core.facts import Observation
+from plait.engine.base_host import Policy
+from plait.engine.calls import Finishing
+from plait.engine.conversation import Terms
+from plait.kernel.ports import Model, Options, Setup
+from plait.session.asked import model_asked
+from plait.session.between import Between
+from plait.session.cache_terms import cache_terms
+from plait.session.heads import PROMPT, changed, habits_of, told_of
+from plait.session.mirror import system_of
+from plait.session.outputs import with_output
+from plait.session.recorded import start_of
+from plait.session.session import Live, Session, follow
+
+
+@contextmanager
+def held(session: Session) -> Iterator[Live]:
+    """Keep every other turn of a session away.
+
+    Raises:
+        SessionBusy: one is running. ConfigError: it is no open session.
+    """
+    live = getattr(session, "_live", None)
+    if not isinstance(live, Live):
+        raise ConfigError(
+            "this needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
+        )
+    if not live.running.acquire(blocking=False):
+        raise SessionBusy(
+            f"the session {session['session_id']!r} is in the middle of a turn",
+            hint="wait for it, or use another session",
+        )
+    try:
+        yield live
+    finally:
+        live.mirror.note = {}
+        live.running.release()
+
+
+def ready(session: Session, live: Live, client: object, model: str) -> None:
+    """Bring a session to where its model can be asked something: its journal begun, its edits recorded."""
+    prepare(session, live, model_asked(live, client, model, session), None)
+    begin(session, live)
+    take_edits(session, live)
+
+
+def prepare(session: Session, live: Live, model: Model, output_type: object) -> None:
+    """Bring the conversation's terms up to the keys that a host may have changed."""
+    settings, terms = live.settings, live.conversation.terms
+    excluded = "exclude-prompt_cache_key" in session["options"]
+    options = Options(
+        max_output_tokens=session["max_output_tokens"],
+        cache_key=None if excluded else session["cache_key"],
+        extra=settings.request_params,
+    )
+    setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
+    terms = Terms(terms.tools, setup, policy_of(session, live), settings.rules, cache=cache_terms(session))
+    live.conversation.change(model, with_output(session, model, terms, output_type))
+
+
+def policy_of(session: Session, live: Live) -> Policy:
+    """Return how the calls and turns of a session are run; the same one as long as nothing is registered anew."""
+    settings = live.settings
+    if live.policy is None:
+        finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
+        between = Between(weakref.ref(session), live)
+        is_watched = live.standing.capture is not None
+        live.policy = Policy(
+            settings.approver,
+            settings.limits,
+            finishing,
+            on_boundary=between,
+            is_watched=is_watched,
+            gates=live.hooks,
+        )
+    return live.policy
+
+
+def begin(session: Session, live: Live) -> None:
+    """Make the journal when this is the first turn; record what a resume needs to know and is not recorded yet."""
+    standing = live.standing
+    standing.log.begin()
+    standing.is_begun = True
+    if standing.setup is None:
+        standing.setup = told_of(live.conversation.terms.setup)
+        settings = live.settings
+        words = {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement else {}
+        words = words if live.hooks is None else {**words, **live.hooks.recorded}
+        own = {**words, **habits_of(live.conversation.terms.tools)}
+        live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
+    note_setup(live)
+    if (found := standing.recovery) is not None:
+        told = {"pending": list(found.pending), "mid_turn": found.is_mid_turn, "torn_bytes": found.torn_bytes}
+        live.conversation.note(Observation("recovered", told))
+        standing.recovery = None
+
+
+def note_setup(live: Live) -> None:
+    """Record what requests have in common from now on, where that is not what was recorded last."""
+    standing, told = live.standing, told_of(live.conversation.terms.setup)
+    if told != standing.setup:
+        live.conversation.note(Observation(PROMPT, changed(standing.setup or {}, told)))
+        standing.setup = told
+
+
+def take_edits(session: Session, live: Live) -> None:
+    """Record what the host has changed in the list since the last turn."""
+    follow(session)
+    edit = live.mirror.edit(session["messages"])
+    if edit is None:
+        return
+    state = live.conversation.state
+    if state.round is not None:
+        raise ConfigError(
+            "the messages cannot be edited while a tool call waits for its answer",
+            hint="take the edit back, or begin a new session with the edited messages",
+        )
+    replacement = edit.replacement(state.history)
+    if replacement is None:
+        live.mirror.settle(session["messages"])
+        return
+    start, end, messages = replacement
+    live.conversation.rewrite(start, end, messages, "host_edit")
+    live.conversation.commit()

@@ -26,6 +26,10 @@ NOBODY: Final = (
     "Not run: this needs the user's approval, and there is no terminal to ask on. Do not try it again. Go on without "
     "it, or say in your answer what should be run. The user allows it with --yes."
 )
+NOBODY_FOR_HOOK: Final = (
+    "Not run: a hook of the user's wants them to be asked, and there is no terminal to ask on. Do not try it again. Go "
+    "on without it, or say in your answer what should be run."
+)
 DECLINED: Final = "Not run: the user said no. Do not try it again; ask what to do instead, or go on without it."
 _YES: Final = frozenset({"y", "yes"})
 _NO: Final = frozenset({"n", "no"})
@@ -39,11 +43,13 @@ class Denial:
     call: ToolCall
     by: Literal["user", "nobody"]
     """`nobody`: there was nobody to ask."""
+    wish: str = ""
+    """Why a person had to be asked, where a hook wanted it: `--yes` is no answer to that."""
 
     def to_dict(self) -> dict[str, object]:
         """Return `{tool, call_id, arguments, by, reason}`, as `--json` prints it."""
         call = self.call.to_dict()
-        reason = DECLINED if self.by == "user" else NOBODY
+        reason = DECLINED if self.by == "user" else NOBODY_FOR_HOOK if self.wish else NOBODY
         return {
             "tool": call["name"],
             "call_id": call["id"],
@@ -91,12 +97,24 @@ class RunApprover:
 
     def approve(self, call: ToolCall, tool: Tool) -> Allow | Deny:
         """Allow or deny one call; raises `Interrupted` when the question is cut short."""
-        if self._says_yes or not self._needs_yes(call, tool) or (call.name, call.raw) in self._always:
+        if not self.would_ask(call, tool):
             return Allow(call)
         if self._person is None:
             return self._deny(call, "nobody", NOBODY)
         self._before_asking()
         return self._ask(self._person, call)
+
+    def would_ask(self, call: ToolCall, tool: Tool) -> bool:
+        """Say whether this call is one to ask about."""
+        return not self._says_yes and self._needs_yes(call, tool) and (call.name, call.raw) not in self._always
+
+    def approve_asked(self, call: ToolCall, tool: Tool, why: str) -> Allow | Deny:
+        """Ask the user, whatever the rules say, because a hook wants it; without a user the answer is no."""
+        if self._person is None:
+            self.denials.append(Denial(call, "nobody", why or "a hook wants it"))
+            return Deny(NOBODY_FOR_HOOK)
+        self._before_asking()
+        return self._ask(self._person, call, f"A hook wants you to be asked: {why}" if why else "")
 
     def _needs_yes(self, call: ToolCall, tool: Tool) -> bool:
         if tool.runs_code or tool.requires_approval:
@@ -104,8 +122,8 @@ class RunApprover:
         # What leads to a secret place is refused by the tool itself, whoever says yes.
         return self._leads(call) == "outside"
 
-    def _ask(self, person: Asking, call: ToolCall) -> Allow | Deny:
-        text = question(call)
+    def _ask(self, person: Asking, call: ToolCall, why: str = "") -> Allow | Deny:
+        text = question(call, why)
         while True:
             line = person.ask(text, self._cancel)
             if self._cancel.reason is not None:
@@ -126,14 +144,15 @@ class RunApprover:
         return Deny(reason)
 
 
-def question(call: ToolCall) -> str:
+def question(call: ToolCall, why: str = "") -> str:
     """Return the question about a call: all of it, with nothing in it that a terminal would act on or hide."""
-    what, body = _subject(call)
+    what, body = _subject(call, is_outside=not why)
     lines = [f"  | {line}" for line in literal(body)]
+    lines += [f"  {line}" for line in literal(why)] if why else []
     return "\n".join(["", f"plait wants to {what}:", *lines, "Allow? [y]es, [n]o, [a]lways this one: "])
 
 
-def _subject(call: ToolCall) -> tuple[str, str]:
+def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str]:
     try:
         arguments = call.arguments
     except JsonInvalid:
@@ -142,5 +161,6 @@ def _subject(call: ToolCall) -> tuple[str, str]:
     if isinstance(command, str):
         return "run this command", f"{command}\n({dump(arguments)})" if arguments else command
     if isinstance(path, str):
-        return f"change a file outside the workspace with {call.name!r}", f"{path}\n{call.raw}"
+        what = "change a file outside the workspace with" if is_outside else "touch a file with"
+        return f"{what} {call.name!r}", f"{path}\n{call.raw}"
     return f"use the tool {call.name!r} with", call.raw

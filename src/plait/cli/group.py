@@ -30,6 +30,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "mcp": ("plait.cli.mcp_command:mcp", "Offer plait's tools to another host, as an MCP server."),
+    "hooks": ("plait.cli.hooks_command:hooks", "Look at the hooks that sessions have."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""

@@ -25,6 +25,10 @@ _BY_STATUS: Final = {
 }
 
 
+_ON_TERMINAL: Final = "run it again on a terminal to be asked"
+_OR_YES: Final = "or with --yes to allow every call"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One run, over."""
@@ -68,7 +72,7 @@ class Outcome:
         calls = "1 call was" if count == 1 else f"{count} calls were"
         return ApprovalDenied(
             f"{calls} not run: nobody could be asked for approval",
-            hint="run it again on a terminal to be asked, or with --yes to allow every call",
+            hint=_ON_TERMINAL if all(denial.wish for denial in self.unasked) else f"{_ON_TERMINAL}, {_OR_YES}",
         )
 
     def to_dict(self) -> dict[str, object]:

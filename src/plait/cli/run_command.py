@@ -121,6 +121,14 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     help="Have the tools of these MCP servers too; may be repeated.",
 )
 @click.option("--nohup", is_flag=True, help="Let the model start background jobs; they end with the run.")
+@click.option(
+    "--hooks",
+    metavar="FILE|DIR",
+    multiple=True,
+    callback=filled,
+    help="Ask these hooks too, beside your own; may be repeated.",
+)
+@click.option("--no-hooks", is_flag=True, help="Ask no hooks, not even your own.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")

@@ -67,6 +67,9 @@ class RunOptions:
     """Files that declare MCP servers, beside the user's own."""
     nohup: bool = False
     """The model may start background jobs."""
+    hooks: Sequence[str] = ()
+    """Files and folders of hooks, beside the user's own."""
+    no_hooks: bool = False
     yes: bool = False
     form: Form = "text"
     quiet: bool = False

@@ -74,6 +74,7 @@ def carry_out(work: Work) -> Outcome:
     bound, resumed_from = _place(work, spec)
     plugins = _plugins(options, bound)
     servers = () if options.is_show else servers_for_run(options.mcp_files, os.environ)
+    hooks = _hooks(options.hooks)
     work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
@@ -103,6 +104,8 @@ def carry_out(work: Work) -> Outcome:
             resumed_from=resumed_from,
             mcp_servers=servers,
             tools=() if plugins is None else plugins.tools,
+            hooks=hooks,
+            hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
         ) as session,
     ):
@@ -121,6 +124,15 @@ def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:
     from plait.cli.continuing import bound_to  # most runs begin anew
 
     return bound_to(work.options, work.going, spec)
+
+
+def _hooks(paths: Sequence[str]) -> list[str]:
+    """Return the sources of hooks that the command line names."""
+    if not paths:
+        return []
+    from plait.cli.hooks_command import named_hooks  # most runs name none
+
+    return named_hooks(paths)
 
 
 def _plugins(options: RunOptions, spec: Mapping[str, Any]) -> Plugins | None:

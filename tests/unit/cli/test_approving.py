@@ -151,3 +151,29 @@ def test_the_screen_is_brought_up_to_date_before_a_question() -> None:
     approver(person, before_asking=lambda: seen.append("drained")).approve(shell(), SHELL)
 
     assert ["drained", "asked"] == seen
+
+
+def test_a_hook_that_wants_the_user_to_be_asked() -> None:
+    """The question says why, whatever the rules and `--yes` say; without a user the answer is no, with its reason."""
+    read = ToolCall.of("c", "read_file", {"path": "a"})
+    person = Person("y")
+
+    assert Allow(read) == approver(person).approve_asked(read, READ, "big\x1b file")
+    assert "plait wants to touch a file with 'read_file':" in person.asked[0]
+    assert "  A hook wants you to be asked: big\\x1b file" in person.asked[0]
+    subject = approver(None, says_yes=True)
+    answer = subject.approve_asked(read, READ, "why")
+    assert isinstance(answer, Deny)
+    assert (False, ["why"]) == ("--yes" in answer.reason, [denial.wish for denial in subject.denials])
+    assert answer.reason == subject.denials[0].to_dict()["reason"]
+
+
+def test_whether_somebody_would_be_asked() -> None:
+    """Hooks answer only where there is a question: not for what is free, allowed, or answered for good."""
+    always = Person("a")
+    subject = approver(always)
+    subject.approve(shell(), SHELL)
+
+    said = [subject.would_ask(shell(), SHELL), subject.would_ask(shell("ls"), SHELL), subject.would_ask(shell(), READ)]
+    assert [False, True, False] == said
+    assert not approver(None, says_yes=True).would_ask(shell(), SHELL)

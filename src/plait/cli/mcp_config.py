@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
-from plait.config.places import config_home
+from plait.config.settings import user_settings
 from plait.tools.mcp.config import ServerConfig, merged, servers_in, tables_in
-
-CONFIG_FILE: Final = "plait.toml"
 
 
 def servers_for_run(files: Sequence[str], environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
@@ -21,5 +18,5 @@ def servers_for_run(files: Sequence[str], environ: Mapping[str, str]) -> tuple[S
     Raises:
         ConfigError: a file cannot be read, or a declaration in it cannot be used.
     """
-    own = tables_in(config_home(environ) / CONFIG_FILE, environ)
+    own = tables_in(user_settings(environ), environ)
     return merged(own, *(servers_in(Path(file), environ) for file in files))

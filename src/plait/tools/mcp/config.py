@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
 from plait.core.strict_json import JsonInvalid, parse_object
 
@@ -105,17 +106,7 @@ def servers_in(path: Path, environ: Mapping[str, str]) -> tuple[ServerConfig, ..
 
 def tables_in(path: Path, environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
     """Return the `[[mcp_servers]]` of a TOML file, or none when there is no such file; raise as `servers_of`."""
-    import tomllib  # most runs have no such file
-
-    source = repr(str(path))
-    try:
-        content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise ConfigError(f"cannot read {source}: {error.strerror}", hint="mend or remove it") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source} is no TOML: {error}", hint="mend it") from error
+    source, content = repr(str(path)), settings_in(path)
     tables = content.get("mcp_servers", [])
     if not isinstance(tables, list):
         raise ConfigError(f"'mcp_servers' in {source} is no list of tables", hint="write [[mcp_servers]]")

@@ -22,6 +22,8 @@ from plait.tools.background_specs import (
     nohup_tool_specs,
 )
 
+wait_interrupt_hook: Callable[[], bool] | None
+"""Asked while a call waits for a background job: True ends the wait, and the job runs on."""
 t_execute_async = LIBRARY.own.t_execute_async
 t_query_exec = LIBRARY.own.t_query_exec
 t_nohup = LIBRARY.own.t_nohup

@@ -12,7 +12,7 @@ from typing import Final
 
 from plait.hands.process_tree import Process
 
-COUNTED: Final = ("rchar", "wchar", "read_bytes", "write_bytes")
+COUNTED: Final[tuple[str, ...]] = ("rchar", "wchar", "read_bytes", "write_bytes")
 """Bytes through read and write calls, and bytes that reached a disk."""
 _TIMES: Final = slice(11, 15)
 """utime, stime, cutime and cstime among the fields behind a process's name: children count once they were fetched."""
@@ -38,7 +38,8 @@ class Activity:
 
 def activity_of(processes: Iterable[Process]) -> Activity:
     """Return what these processes, and their children that have ended, have done; zeros where there is no /proc."""
-    cpu_s, total = 0.0, dict.fromkeys(COUNTED, 0)
+    total: dict[str, int] = dict.fromkeys(COUNTED, 0)
+    cpu_s = 0.0
     for process in processes:
         cpu_s += _cpu_s(process.pid)
         for name, count in _io(process.pid).items():

@@ -19,10 +19,12 @@ import os
 import stat
 import time
 
-if __package__:
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing
+
+if TYPE_CHECKING or __package__:
     from plait.hands.supervisor import Job, Order, Output
 else:  # a program of its own, where plait cannot be imported
-    from supervisor import Job, Order, Output  # type: ignore[import-not-found, no-redef]
+    from supervisor import Job, Order, Output
 
 END = b"\x04"
 """What a writer ends the input with."""

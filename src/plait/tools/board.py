@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import Refusal
@@ -51,7 +51,7 @@ class Board:
     """True once a job was begun or looked after here; before that, what an earlier process has left is not ours."""
     _folder: str | None = None
     _jobs: Jobs | None = None
-    _remove: weakref.finalize[..., Board] | None = None
+    _remove: weakref.finalize[..., Any] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _told: set[str] = field(default_factory=set)
     _asked: str = ""

@@ -47,7 +47,7 @@ def spec() -> AgentSpec:
 
 def opened(name: str, **options: Any) -> Session:
     """Open a session that is kept."""
-    return init_session(spec(), session_id=name, **({"strict_cache_proof": False} | options))
+    return init_session(spec(), session_id=name, strict_cache_proof=False, **options)
 
 
 def ask(session: Session, *script: Any, task: str | None = "Go on.") -> ScriptedModel:

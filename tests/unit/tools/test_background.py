@@ -346,7 +346,7 @@ def test_every_end_is_told_once_unasked_and_looks_never_repeat(steps: list[tuple
     assert len(unasked) == len(set(unasked))
 
 
-def _asked(background: Background, name: str, known: str, *args: float) -> Reply:
+def _asked(background: Background, name: str, known: str, *args: Any) -> Reply:
     return background.query(known) if name == "query" else background.wait(known, *args)
 
 

@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     )
     from plait.session.subscribing import on, subscribe, unsubscribe
     from plait.session.tasks import run, run_agent, run_task
+    from plait.session.tool_choice import activate_tool, remove_tool
     from plait.session.turns import run_turn
     from plait.store.capture import (
         read_capture,
@@ -238,6 +239,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.session_log", "DurableSink"),
         ("plait.session.subscribing", "on subscribe unsubscribe"),
         ("plait.session.tasks", "run run_agent run_task"),
+        ("plait.session.tool_choice", "activate_tool remove_tool"),
         ("plait.session.turns", "run_turn"),
         ("plait.store.capture", "read_capture"),
         ("plait.tools.background", "completion_notice"),
@@ -397,6 +399,7 @@ __all__ = [
     "UnsupportedFeature",
     "Usage",
     "__version__",
+    "activate_tool",
     "build_runtime",
     "build_tool_spec",
     "bundled_prices",
@@ -437,6 +440,7 @@ __all__ = [
     "register_hook",
     "register_mcp_servers",
     "register_tools_in_library",
+    "remove_tool",
     "replay_journal",
     "replay_session",
     "rewind",

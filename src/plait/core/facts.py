@@ -156,6 +156,9 @@ Fact = (
 SIDE_CALL: Final = "side_call"
 """A program has a tool called beside the conversation; see `core.side_calls`."""
 
+TOOLS_CHOSEN: Final = "tools_chosen"
+"""Tools were taken away from a session, or added: `{removed, added}`, all of them since it began."""
+
 OBSERVATIONS: Final = frozenset(
     {
         "session_start",
@@ -167,6 +170,7 @@ OBSERVATIONS: Final = frozenset(
         "request_form",
         "rewound",
         SIDE_CALL,
+        TOOLS_CHOSEN,
         "provider_pinned",
         "recovered",
         "background",

@@ -39,6 +39,8 @@ from plait.session.session import REQUIRED, Following, Live, Recovery, Session, 
 from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, key_source_of
 from plait.session.tabling import dispatch_of, table_of, toolbox_options
+from plait.session.tool_choice import chosen_again
+from plait.tools.extra_specs import ROLLBACK
 from plait.tools.spec import schema_entry
 from plait.tools.todo import follow_todos
 from plait.tools.toolbox import Toolbox
@@ -93,12 +95,12 @@ def init_session(
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
         opened.attach(mcp)
-        _hook_up(opened, target, given, is_new=kept.state is None and session is None)
+        _hook_up(opened, target, kept, given, is_new=kept.state is None and session is None)
         undo.pop_all()
         return opened
 
 
-def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_new: bool) -> None:
+def _hook_up(opened: Session, target: Target, kept: Kept, given: Mapping[str, Any], *, is_new: bool) -> None:
     """Give a session its hooks, where there are any."""
     live = opened._live
     sources = sources_of(target.schema, given, live.standing.cwd)
@@ -108,7 +110,8 @@ def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_ne
         from plait.session.registering import hook_up  # most sessions have none
 
         try:
-            hook_up(opened, sources, is_new=is_new)
+            place = kept.place
+            hook_up(opened, sources, is_new=is_new, transcript=None if place is None else str(place.journal))
         except BaseException:
             opened.close()
             raise
@@ -135,6 +138,8 @@ def _open(
     own = {tool.name: tool for tool in given["tools"]}
     of_spec = [own.pop(tool.name, tool) for tool in LIBRARY.tools_of(schemas, dispatch, toolbox)]
     table = table_of(schema, given, toolbox, [*of_spec, *own.values()])
+    if kept.place is None and table.get(ROLLBACK.name) is not None:
+        toolbox.keep_checkpoints()
     values = values_of(schema, given, kept, earlier)
     values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
     values["tool_dispatch"] = dispatch_of(dispatch, given["tools"])
@@ -176,6 +181,7 @@ def _open(
     standing = Standing(log, cwd, key_source_of(schema), told, snapshot, _recovery(kept), capture=capture)
     live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
+    chosen_again(opened, kept.facts)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
         _restore(opened, earlier)

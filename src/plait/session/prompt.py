@@ -35,3 +35,12 @@ def compose(supplement: str, tools: Iterable[ToolSchema], *, bare: bool, structu
 def inline_system_prompt(schema: Mapping[str, Any]) -> str:
     """Return what a model without structured calls is told of the tools of an agent spec: one example of each."""
     return inline_instructions(tool_from_entry(entry, str, {}).schema for entry in specs_of(schema))
+
+
+def told_anew(
+    content: object, supplement: str, before: Iterable[ToolSchema], now: Iterable[ToolSchema], *, bare: bool
+) -> str | None:
+    """Return the prompt that tells a model in words of other tools than before; None for one of somebody else's."""
+    if content != compose(supplement, before, bare=bare, structured=False):
+        return None
+    return compose(supplement, now, bare=bare, structured=False)

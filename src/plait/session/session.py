@@ -29,6 +29,7 @@ from plait.hands.reach import Place
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
 from plait.session.capture import Capture
+from plait.session.chosen import Chosen
 from plait.session.hub import Hub
 from plait.session.mcp import Attached
 from plait.session.mirror import Mirror
@@ -167,6 +168,8 @@ class Live:
     mcp: Attached | None = None
     """Its MCP servers."""
     hooks: SessionHooks | None = None
+    chosen: Chosen = field(default_factory=Chosen)
+    """Tools that were taken away or added since."""
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
 

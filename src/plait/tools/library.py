@@ -190,6 +190,12 @@ def default_tool_spec(*names: str) -> tuple[Schemas, DispatchTable]:
     return copy.deepcopy(schemas), {known.name: _route(known) for known in chosen}
 
 
+def definition_of(name: str) -> Definition | None:
+    """Return the built-in tool that a name means: its own, or that of the function which does it."""
+    by_name = {definition.name: definition for definition in _CURRENT.values()}
+    return by_name.get(name) or _BY_FUNCTION.get(name)
+
+
 def _known(name: str) -> Definition:
     known = {definition.name: definition for definition in _CURRENT.values()}
     if name not in known:

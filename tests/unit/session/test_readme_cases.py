@@ -27,7 +27,6 @@ from plait import (
     create_client,
     default_tool_spec,
     dispatch,
-    enable_rtk_rewrite,
     extract_tool_specs_from_module,
     init_session,
     load_specification,
@@ -43,7 +42,6 @@ from plait import (
     unsubscribe,
 )
 from plait.session import tasks
-from plait.session.defaults import LIBRARY
 from plait.testing import Call, Say, ScriptedModel, ScriptServer
 from tests.unit.session.clients import OwnClient
 
@@ -378,47 +376,6 @@ def test_nobody_is_asked_in_a_session_without_a_user() -> None:
     result = asking({"question": "Why?"}, "ask_user", non_interactive=True)
 
     assert "ERROR: user interaction is disabled (--non-interactive)" == result.messages[-2]["content"]
-
-
-def test_twenty_readers_run_at_once_and_answer_in_order() -> None:
-    """Twenty calls of one answer that only look finish with the slowest of them, and their results keep their order."""
-    together = threading.Barrier(20, timeout=30)
-
-    def look(at: int) -> str:
-        return f"{at} of {together.parties} after {together.wait() >= 0}"
-
-    calls = [Call("look", {"at": number}) for number in range(20)]
-    tool = Tool("look", "Look.", look, parallel_safe=True)
-    with ScriptedModel([Say("", calls=calls), "done"]) as model:
-        result = run_agent(task="x", model="m", endpoint=URL, tools=[tool], client=model)
-
-    found = [message["content"] for message in result.messages if message["role"] == "tool"]
-    assert [f"{number} of 20 after True" for number in range(20)] == found
-    _, table = default_tool_spec("read_file", "glob", "list_dir", "search_files", "file_info")
-    spec = {"model": "m", "endpoint": URL, "tool_specs": default_tool_spec(*table)[0]}
-    with init_session(spec) as session:
-        tools = session._live.conversation.terms.tools
-        assert [True] * 5 == [tools.get(name).parallel_safe for name in table]  # type: ignore[union-attr]
-
-
-def test_e44_commands_are_rewritten_by_rtk(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E44: without rtk on the PATH nothing changes; with it the command that it says runs, in sessions too."""
-    monkeypatch.setattr(LIBRARY, "_rtk", None)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert False is enable_rtk_rewrite()
-    stub = here / "bin" / "rtk"
-    stub.parent.mkdir()
-    stub.write_text('#!/bin/sh\n[ "$1 $2" = "rewrite echo hi" ] && echo "echo rewritten"\n')
-    stub.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{stub.parent}:/usr/bin:/bin")
-
-    assert True is enable_rtk_rewrite()
-    with ScriptedModel(
-        [Call("exec_shell", {"command": "echo hi"}), Call("bash", {"command": "echo ho"}), "x"]
-    ) as model:
-        result = run_task(load_specification("m", URL), "x", client=model)
-
-    assert ["rewritten", "ho"] == [message["content"] for message in result.messages if message["role"] == "tool"]
 
 
 def events_of() -> tuple[list[tuple[str, NamedEvent]], Callable[[str, NamedEvent], None]]:

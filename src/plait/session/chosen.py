@@ -1,0 +1,30 @@
+"""Which tools of a session were taken away, and which were added, since it was opened.
+
+Floor: 5. Owns: that memory; never: a change of it (`tool_choice`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plait.kernel.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class PutAway:
+    """A tool that was taken away, with its other names behind it, and where it stood."""
+
+    at: int
+    tools: tuple[Tool, ...]
+
+
+@dataclass
+class Chosen:
+    """Tools by their own names."""
+
+    put_away: dict[str, PutAway] = field(default_factory=dict)
+    added: set[str] = field(default_factory=set)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the names as plain JSON."""
+        return {"removed": sorted(self.put_away), "added": sorted(self.added)}

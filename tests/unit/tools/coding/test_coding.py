@@ -155,6 +155,16 @@ def test_a_path_or_content_that_is_not_strict_is_refused(root: Path, path: str, 
     assert expected == code(call("edit_file", path=path, old_text="caf", new_text="x"))
 
 
+def test_content_that_no_utf_8_file_can_hold_is_refused(root: Path) -> None:
+    """Half a character is neither written nor put in the place of something."""
+    (root / "a.txt").write_text("x")
+    call = strict(root, Host())
+    assert "INVALID_INPUT" == code(call("write_file", path="new.txt", content="half\ud800"))
+    assert "INVALID_INPUT" == code(call("edit_file", path="a.txt", old_text="x", new_text="half\ud800"))
+    assert ["a.txt"] == os.listdir(root)
+    assert "x" == (root / "a.txt").read_text()
+
+
 def test_an_absolute_path_inside_is_refused_with_the_one_to_use(root: Path) -> None:
     """The refusal of an absolute path below the root carries the relative path; any other carries none."""
     (root / "a.txt").write_text("x")
@@ -178,16 +188,18 @@ def test_an_ambiguous_snippet_is_refused_with_its_count(root: Path) -> None:
     st.text("ab\r\n\\$&1", min_size=1, max_size=12),
     st.text("ab\r\n", min_size=1, max_size=3),
     st.text("ab\r\n\\$&1", max_size=4),
+    st.booleans(),
 )
 def test_p_cod_5_an_edit_is_a_literal_replacement(
-    tmp_path_factory: pytest.TempPathFactory, content: str, old: str, new: str
+    tmp_path_factory: pytest.TempPathFactory, content: str, old: str, new: str, every: bool
 ) -> None:
-    """What an edit makes of any content is what `str.replace` makes of it."""
+    """What an edit makes of any content is what `str.replace` makes of it, of one place and of all."""
     root = tmp_path_factory.mktemp("edit")
     (root / "a.txt").write_bytes(content.encode())
-    result = strict(root, Host())("edit_file", path="a.txt", old_text=old, new_text=new, replace_all=True)
+    result = strict(root, Host())("edit_file", path="a.txt", old_text=old, new_text=new, replace_all=every)
     expected = content.replace(old, new) if not result.is_error else content
-    assert result.is_error == (old not in content or old == new)
+    is_ambiguous = not every and content.count(old) > 1
+    assert result.is_error == (old not in content or old == new or is_ambiguous)
     assert expected.encode() == (root / "a.txt").read_bytes()
 
 

@@ -219,8 +219,12 @@ def test_a_sweep_takes_only_what_writes_have_left(root: Path) -> None:
     assert (root / "folder" / name).is_dir()
 
 
-def test_p_cod_4_edits_side_by_side_are_all_there_and_their_digests_chain(root: Path) -> None:
-    """Twelve edits of one file through two sets of tools land one after the other, each on the one before it."""
+@pytest.mark.parametrize("shares", [True, False])
+def test_p_cod_4_edits_side_by_side_are_all_there_and_their_digests_chain(root: Path, shares: bool) -> None:
+    """Twelve edits of one file through two sets of tools land one after the other, each on the one before it.
+
+    The sets share their locks, or each has locks of its own that count between processes.
+    """
     text = " ".join(f"<{number}>" for number in range(12))
     (root / "a.txt").write_text(text)
     asked: list[str] = []
@@ -229,8 +233,10 @@ def test_p_cod_4_edits_side_by_side_are_all_there_and_their_digests_chain(root: 
         asked.append(str(request.details["sha256"]))
         return True
 
-    locks, told = FileLocks(), {}
-    sets = [tools_of(root, authorize=authorize, locks=locks) for _ in range(2)]
+    told: dict[int, str] = {}
+    shared = FileLocks()
+    both = [shared if shares else FileLocks(across_processes=True) for _ in range(2)]
+    sets = [tools_of(root, authorize=authorize, locks=locks) for locks in both]
 
     def edit(number: int) -> None:
         result = call(sets[number % 2]["edit_file"], path="a.txt", old_text=f"<{number}>", new_text=f"[{number}]")

@@ -130,15 +130,15 @@ def attempt(folder: Path, what: str, swap: Swap | None, at: int) -> int:
 
 
 def assault(folder: Path, what: str, walk: str, *, is_whole: bool) -> None:
-    """Make a call with every swap before every system call; the short form takes one swap for each."""
+    """Make a call with every swap before every system call; the short form takes one swap for each, on one walk."""
     with pytest.MonkeyPatch.context() as patch:
         if walk == "name by name":
             patch.setattr(beneath.ByKernel, "probe", classmethod(lambda *_, **__: None))
         count = attempt(folder / "count", what, None, 0)
         assert count > 2
-        for number, swap in enumerate(SWAPS):
+        for number, swap in enumerate(SWAPS, len(SWAPS) * (walk == "name by name")):
             for at in range(count):
-                if is_whole or at % len(SWAPS) == number:
+                if is_whole or at % (2 * len(SWAPS)) == number:
                     attempt(folder / f"{swap.__name__}-{at}", what, swap, at)
 
 

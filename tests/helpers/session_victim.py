@@ -6,7 +6,6 @@ Whichever process comes next goes on with what it finds; what the tools did is w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +35,7 @@ def journal_in(folder: Path) -> Path:
     return folder / "sessions" / "s1" / "journal.jsonl"
 
 
-def digest(session: Session, step: list[Mapping[str, Any]], *, client: object, model: str) -> list[dict[str, str]]:
+def digest(session: Session, step: list[dict[str, Any]], *, client: object, model: str) -> list[dict[str, Any]]:
     """Keep of a step which tools were called."""
     names = ", ".join(call["function"]["name"] for call in step[0]["tool_calls"])
     return [{"role": "assistant", "content": f"({names})"}, {"role": "user", "content": "Go on."}]

@@ -264,8 +264,8 @@ class BaseHost:
 
 def spent_on(channel: object) -> Usage | None:
     """Return what an interrupted request had used, from a line that knows; None where it does not."""
-    known = getattr(channel, "spent", None)
-    return known() if callable(known) else None
+    known: Callable[[], Usage | None] | None = getattr(channel, "spent", None)
+    return None if known is None else known()
 
 
 def rules_of(limits: Limits, base: Rules, seed: int) -> Rules:

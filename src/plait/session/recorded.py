@@ -23,6 +23,7 @@ from plait.store.glance import said_at_start
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
 from plait.store.salvage import write_journal
+from plait.store.sharing import share_contents
 
 Schema = Mapping[str, Any]
 
@@ -151,6 +152,7 @@ def port(place: SessionFolder, id: str, schema: Schema) -> SessionFolder:
             facts.append((entry.at_ms, fact))
     entries = [Entry(seq, at_ms, "", fact) for seq, (at_ms, fact) in enumerate(facts, 1)]
     write_journal(new.path, new.path.name, {**journal.header, "ported_from": source}, entries)
+    share_contents(place.path, new.path)
     return new
 
 

@@ -14,6 +14,7 @@ from plait.core.facts import Entry, MessageAdded, Reset, TurnEnd, TurnStart
 from plait.kernel.state import State
 from plait.store.opening import load_journal
 from plait.store.salvage import write_journal
+from plait.store.sharing import share_contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +107,5 @@ def fork(source: Path, folder: Path, conversation: str, number: int | None = Non
         "forked_from": {"session": journal.conversation, "turn": mark.number, "seq": mark.seq},
     }
     write_journal(folder, conversation, header, entries[: mark.seq])
+    share_contents(source.parent, folder)
     return mark

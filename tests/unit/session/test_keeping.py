@@ -58,7 +58,7 @@ def test_what_a_step_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     alone = cost()
     assert 2 == alone
-    assert alone + 3 == cost(*[Call("read", {})] * 3)
+    assert alone + 2 == cost(*[Call("read", {})] * 2)
     assert alone + 2 == cost(HI)
     assert alone + 3 == cost(HI, approver=Yes())
 

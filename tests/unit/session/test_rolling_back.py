@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from plait.session.rewinding import rewind
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.sessions import Sessions
+from plait.store.turns import fork
 from plait.testing import Call, Say, ScriptServer
 from plait.tools.library import default_tool_spec
 from tests.unit.hands.ground import python_environment
@@ -147,3 +150,30 @@ def test_a_rollback_that_was_killed_is_gone_on_with(work: Path) -> None:
             (told,) = [r.content for m in history for r in m.tool_results if r.content.startswith("Rolled back")]
             assert told.startswith("Rolled back 3 file(s)")
             assert ask(session, client).startswith("Nothing to roll back")
+
+
+def test_a_fork_takes_back_what_its_origin_changed(work: Path, tmp_path: Path) -> None:
+    """A fork has the earlier contents too, also when the session it came from is gone."""
+    with ScriptServer([write("a", "one"), write("b", "new"), "1", ROLLBACK, "2"]) as server:
+        spec = spec_for(server.url)
+        with opened(spec) as (session, client):
+            ask(session, client)
+        folder = tmp_path / "state/sessions"
+        fork(Sessions(folder).place_of("s").journal, folder / "f", "f")
+        shutil.rmtree(folder / "s")
+        with (
+            create_client(spec) as client,
+            init_session(spec, session_id="f", strict_cache_proof=False) as session,
+        ):
+            assert ask(session, client).startswith("Rolled back 2 file(s)")
+    assert {"a": "mine"} == files(work)
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in (folder / "f/before").iterdir()}
+
+
+def test_a_session_that_is_not_kept_rolls_back_from_memory(work: Path, tmp_path: Path) -> None:
+    """Without a journal the earlier contents are in memory, and nothing is written anywhere."""
+    with ScriptServer([write("a", "one"), ROLLBACK, "1"]) as server:
+        spec = spec_for(server.url)
+        with create_client(spec) as client, init_session(spec, durable=False, strict_cache_proof=False) as session:
+            assert ask(session, client).startswith("Rolled back 1 file(s)")
+    assert ({"a": "mine"}, False) == (files(work), (tmp_path / "state").exists())

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from plait.config.settings import user_settings
-from plait.tools.mcp.config import ServerConfig, merged, servers_in, tables_in
+from plait.config.places import config_home
+
+if TYPE_CHECKING:
+    from plait.tools.mcp.config import ServerConfig
+
+CONFIG_FILE: Final = "plait.toml"
 
 
 def servers_for_run(files: Sequence[str], environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
@@ -18,5 +23,9 @@ def servers_for_run(files: Sequence[str], environ: Mapping[str, str]) -> tuple[S
     Raises:
         ConfigError: a file cannot be read, or a declaration in it cannot be used.
     """
-    own = tables_in(user_settings(environ), environ)
-    return merged(own, *(servers_in(Path(file), environ) for file in files))
+    own = config_home(environ) / CONFIG_FILE
+    if not files and not own.exists():
+        return ()
+    from plait.tools.mcp.config import merged, servers_in, tables_in  # most runs have no servers
+
+    return merged(tables_in(own, environ), *(servers_in(Path(file), environ) for file in files))

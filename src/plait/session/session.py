@@ -31,7 +31,6 @@ from plait.kernel.rules import Rules
 from plait.session.capture import Capture
 from plait.session.chosen import Chosen
 from plait.session.hub import Hub
-from plait.session.mcp import Attached
 from plait.session.mirror import Mirror
 from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
@@ -40,6 +39,7 @@ from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from plait.session.hooking import SessionHooks
+    from plait.session.mcp_servers import Attached
 
 T = TypeVar("T")
 

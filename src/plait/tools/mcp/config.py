@@ -18,7 +18,6 @@ from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
 from plait.core.strict_json import JsonInvalid, parse_object
 
-FILE_NAME: Final = ".mcp.json"
 TIMEOUT_S: Final = 30.0
 WAIT_S: Final = 10.0
 

@@ -95,12 +95,12 @@ def init_session(
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
         opened.attach(mcp)
-        _hook_up(opened, target, kept, given, is_new=kept.state is None and session is None)
+        _hook_up(opened, target, given, is_new=kept.state is None and session is None)
         undo.pop_all()
         return opened
 
 
-def _hook_up(opened: Session, target: Target, kept: Kept, given: Mapping[str, Any], *, is_new: bool) -> None:
+def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_new: bool) -> None:
     """Give a session its hooks, where there are any."""
     live = opened._live
     sources = sources_of(target.schema, given, live.standing.cwd)
@@ -110,8 +110,7 @@ def _hook_up(opened: Session, target: Target, kept: Kept, given: Mapping[str, An
         from plait.session.registering import hook_up  # most sessions have none
 
         try:
-            place = kept.place
-            hook_up(opened, sources, is_new=is_new, transcript=None if place is None else str(place.journal))
+            hook_up(opened, sources, is_new=is_new)
         except BaseException:
             opened.close()
             raise

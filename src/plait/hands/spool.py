@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.hands import beneath
 from plait.hands.refusals import refusal_from
 
 _RECORD: Final = "record"
 _LOCKS: Final = "locks"
 """A file that nobody locks, to see whether one could."""
-_READ: Final[int] = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ: Final[int] = os.O_RDONLY | beneath.NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _RECORD_BYTES_MAX: Final = 4_096
 _NAME_BYTES: Final = 16
 _WITHDRAWN: Final = "withdrawn"

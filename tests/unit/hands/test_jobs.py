@@ -118,7 +118,7 @@ def test_at_the_deadline_everything_dies_that_the_line_has_started(place: Place)
     job = place.start(
         "trap '' TERM; (trap '' TERM; env -i setsid bash -c 'echo $$ > far; sleep 61') & "
         "for i in 1; do sleep 62; done; sleep 63",
-        timeout_s=0.7,
+        timeout_s=1.5,
     )
     far = int(place.read("far"))
     state = ended(job)
@@ -128,7 +128,7 @@ def test_at_the_deadline_everything_dies_that_the_line_has_started(place: Place)
 
 def test_what_a_finished_line_leaves_running_dies_at_its_deadline(place: Place) -> None:
     """The job is over when its first process is; the rest is watched until the time is up."""
-    job = place.start("env -i setsid bash -c 'echo $$ > far; sleep 64' >/dev/null 2>&1 & exit 4", timeout_s=0.7)
+    job = place.start("env -i setsid bash -c 'echo $$ > far; sleep 64' >/dev/null 2>&1 & exit 4", timeout_s=1.5)
     state = ended(job)
     assert ("exited", 4) == (state.end, state.exit_code)
     far = int(place.read("far"))

@@ -93,10 +93,12 @@ def test_an_end_is_told_with_the_next_question_once(here: Path) -> None:
         assert [] == drain_completions(session)
 
 
-def test_what_a_result_has_told_is_not_told_again(here: Path) -> None:
+def test_what_a_result_has_told_is_not_told_again(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An inline end, a look and a wait count as told, in a later process too; a drain is recorded."""
     with opened("two") as session:
-        assert started(session, "true")["completed"]
+        with monkeypatch.context() as patient:
+            patient.setattr("plait.tools.background.ASYNC_FAST_THRESHOLD_S", 20.0)
+            assert started(session, "true")["completed"]
         job = started(session, "read line")
         os.system(f"echo > {job['stdin_localfile']}")
         wait_for(has_ended(session))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from plait.hooks.asking import HookSet
 from plait.hooks.entry import HookEntry
 from plait.hooks.runners import Ground
 from plait.kernel.compact import compact, select
+from plait.kernel.effects import Effect, End
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Shrinking
 from plait.kernel.scripted import play
@@ -134,8 +135,8 @@ def two_processes(tmp_path: Path) -> None:
     """08: the second one is refused by name, a killed one lets go, and a stranger with its id is not in the way."""
     folder = tmp_path / "j"
     command = [sys.executable, "-m", "tests.helpers.writer_process", str(folder), "a"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, cwd=REPOSITORY, **pipes) as writer:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY) as writer:
         assert writer.stdout is not None
         assert "open" == writer.stdout.readline().strip()
         with pytest.raises(SessionBusy, match=str(writer.pid)):
@@ -223,6 +224,11 @@ def nothing_but_rounds(_: Path) -> None:
     assert fault_in([*history[: span.start], Message("summary"), *history[span.end :]]) is None
 
 
+def _ended(making_room: Generator[Effect, Any, bool]) -> Generator[Effect, Any, End]:
+    gained = yield from making_room
+    return End("gained" if gained else "not gained")
+
+
 def no_summary(_: Path) -> None:
     """16, 17: a call, or blanks, in the place of a summary stand for nothing; a list of what went takes its place."""
     for answer in (said([call("look", "s1")]), said("  \n")):
@@ -231,8 +237,8 @@ def no_summary(_: Path) -> None:
             results={f"c{n}": "x" * 300 for n in range(20)},
         )
         world.run()
-        trace = play(compact(world.state, Shrinking(4), "test"), iter([answer]))
-        assert True is trace.end
+        trace = play(_ended(compact(world.state, Shrinking(4), "test")), iter([answer]))
+        assert End("gained") == trace.end
         (summary,) = [message for message in world.state.history if message.role == "summary"]
         assert "Tools used: look" in summary.content
         assert fault_in(world.state.history) is None

@@ -78,7 +78,7 @@ def outputs_are_bounded(tmp_path: Path, size_bytes: int) -> None:
 def fill(folder: Path, files: int) -> None:
     """Make a directory of so many empty files; most are further names of a few, which is quicker."""
     folder.mkdir()
-    fd = os.open(folder, os.O_RDONLY)
+    fd, first = os.open(folder, os.O_RDONLY), ""
     for number in range(files):
         if number % 1_000 == 0:
             first = f"f{number}"

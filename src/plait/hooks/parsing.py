@@ -113,6 +113,9 @@ class Parsing:
         for name in hook:
             if name not in _KNOWN:
                 self._warn(at, f"{name!r} means nothing here{_nearest(str(name))}")
+        is_async = self._flag(hook, "async", at)
+        if is_async and on_error == "deny":
+            self._refuse(f"{at}.onError", "is 'deny'", "nobody waits for an async hook, so it cannot have to agree")
         fn = hook.get("fn")
         if fn is not None and not callable(fn):
             self._refuse(f"{at}.fn", "cannot be called", "it is a function")
@@ -126,7 +129,7 @@ class Parsing:
             self._args(hook, at),
             fn,
             self._seconds(hook, at),
-            self._flag(hook, "async", at),
+            is_async,
             self._text(hook, "statusMessage", at) or "",
             self._count(hook, "additionalContextLimit", at),
             "deny" if on_error == "deny" else "ignore",

@@ -54,6 +54,8 @@ class SessionHooks:
         self.hooks = hooks
         self.end_reason = "other"
         """Why the session ends, for its hooks."""
+        self.transcript: str | None = None
+        """Where the journal is, or will be."""
         self.recorded: Mapping[str, object] = {}
         """What the session has to say of its hooks when it begins."""
         self._session = weakref.ref(session)
@@ -279,7 +281,7 @@ class SessionHooks:
         journal = live.log.journal
         return {
             "session_id": live.conversation.id,
-            "transcript_path": None if journal is None else str(journal.path),
+            "transcript_path": self.transcript if journal is None else str(journal.path),
             "cwd": live.standing.cwd,
             "model": values.get("model", ""),
             "permission_mode": "dontAsk" if values.get("non_interactive") else "default",

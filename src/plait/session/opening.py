@@ -27,7 +27,7 @@ from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.capture import capture_in
 from plait.session.defaults import BENCH, LIBRARY
-from plait.session.heads import heads, setup_of
+from plait.session.heads import heads, loading_told, setup_of
 from plait.session.hook_sources import sources_of
 from plait.session.hub import Hub
 from plait.session.initial import settings_of, used_in, values_of
@@ -95,12 +95,12 @@ def init_session(
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
         opened.attach(mcp)
-        _hook_up(opened, target, given, is_new=kept.state is None and session is None)
+        _hook_up(opened, target, kept, given, is_new=kept.state is None and session is None)
         undo.pop_all()
         return opened
 
 
-def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_new: bool) -> None:
+def _hook_up(opened: Session, target: Target, kept: Kept, given: Mapping[str, Any], *, is_new: bool) -> None:
     """Give a session its hooks, where there are any."""
     live = opened._live
     sources = sources_of(target.schema, given, live.standing.cwd)
@@ -110,7 +110,8 @@ def _hook_up(opened: Session, target: Target, given: Mapping[str, Any], *, is_ne
         from plait.session.registering import hook_up  # most sessions have none
 
         try:
-            hook_up(opened, sources, is_new=is_new)
+            place = kept.place
+            hook_up(opened, sources, is_new=is_new, transcript=None if place is None else str(place.journal))
         except BaseException:
             opened.close()
             raise
@@ -136,14 +137,16 @@ def _open(
     schemas, dispatch = tools_of_spec(schema, LIBRARY.functions)
     own = {tool.name: tool for tool in given["tools"]}
     of_spec = [own.pop(tool.name, tool) for tool in LIBRARY.tools_of(schemas, dispatch, toolbox)]
+    told = next((told for _, told in reversed(heads(kept.facts)) if "system" in told), None)
+    given = {**given, "tool_loading": given["tool_loading"] or schema.get("tool_loading") or loading_told(told)}
     table = table_of(schema, given, toolbox, [*of_spec, *own.values()])
     if kept.place is None and table.get(ROLLBACK.name) is not None:
         toolbox.keep_checkpoints()
     values = values_of(schema, given, kept, earlier)
     values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
+    values["tool_loading"] = "eager" if table.deferral is None else table.deferral.loading
     values["tool_dispatch"] = dispatch_of(dispatch, given["tools"])
     settings = settings_of(schema, given, values)
-    told = next((told for _, told in reversed(heads(kept.facts)) if "system" in told), None)
     system = None if told is None else setup_of(told).system
     if system is None:
         system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])

@@ -60,6 +60,8 @@ def register_hook(
         raise ValueError("a hook is a function or a command: give one of them")
     if on_error not in ("ignore", "deny"):
         raise ValueError(f"on_error={on_error!r} is 'ignore' or 'deny'")
+    if async_ and on_error == "deny":
+        raise ValueError("on_error='deny' and async_=True exclude each other: nobody waits for an async hook")
     if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
         raise ValueError(f"timeout={timeout!r} is a number of seconds; 0 is as long as any hook may take")
     entry = HookEntry(
@@ -109,8 +111,10 @@ def hooks_for(session: Session) -> SessionHooks:
     return live.hooks
 
 
-def hook_up(session: Session, sources: Sources, *, is_new: bool) -> None:
+def hook_up(session: Session, sources: Sources, *, is_new: bool, transcript: str | None = None) -> None:
     """Give a session that opens its hooks, and tell them that it does.
+
+    `transcript` is where its journal is, or will be.
 
     Raises:
         ConfigError: a source cannot be read, with the place in it.
@@ -122,6 +126,7 @@ def hook_up(session: Session, sources: Sources, *, is_new: bool) -> None:
         return
     hooks = hooks_for(session)
     hooks.hooks.add(entries)
+    hooks.transcript = transcript
     context = hooks.started("startup" if is_new else "resume")
     if is_new:
         _instruct(session, context)

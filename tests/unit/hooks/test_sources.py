@@ -68,7 +68,14 @@ def test_a_file_of_either_dialect(tmp_path: Path) -> None:
 
 def test_all_that_a_hook_can_say(tmp_path: Path) -> None:
     """A dict without its outer `hooks`, functions, entries and lists of sources are read as well."""
-    hook = {"command": "g", "args": ["a"], "timeout": 0, "async": True, "additionalContextLimit": 9, "onError": "deny"}
+    hook = {
+        "command": "g",
+        "args": ["a"],
+        "timeout": 0,
+        "async": True,
+        "additionalContextLimit": 9,
+        "onError": "ignore",
+    }
     made = HookEntry("Stop", fn=print)
 
     entries, warnings = read_source(
@@ -76,7 +83,7 @@ def test_all_that_a_hook_can_say(tmp_path: Path) -> None:
     )
 
     first, second, third = entries
-    assert ("g", ("a",), 3.0, True, 9, "deny", "kwarg[0]: Interrupt[0].hooks[0]") == (
+    assert ("g", ("a",), 3.0, True, 9, "ignore", "kwarg[0]: Interrupt[0].hooks[0]") == (
         first.command,
         first.args,
         first.limit_s,
@@ -117,6 +124,7 @@ BAD: list[tuple[Any, str]] = [
             ({"async": "yes"}, "is a string"),
             ({"additionalContextLimit": 1.5}, "is 1.5"),
             ({"onError": "block"}, "is 'block'"),
+            ({"onError": "deny", "async": True}, "is 'deny'"),
         )
     ),
     (

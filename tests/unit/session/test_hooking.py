@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -93,7 +96,7 @@ def test_every_moment_of_a_session() -> None:
     assert names == heard.names()
     common = {"session_id": "s1", "cwd": str(Path.cwd()), "model": "m", "permission_mode": "default"}
     assert all(common.items() <= payload.items() for payload in heard.told)
-    assert [None, journal, journal] == [payload["transcript_path"] for payload in (start, prompt, end)]
+    assert [journal] * 3 == [payload["transcript_path"] for payload in (start, prompt, end)]
     assert ("startup", "go", {"kind": "peer", "name": "p"}) == (start["source"], prompt["prompt"], prompt["sender"])
     assert ("Bash", "exec_shell", {"command": "echo hi"}) == (
         before["tool_name"],
@@ -171,6 +174,7 @@ def test_what_cannot_be_registered() -> None:
             {"event": "Stop", "fn": print, "command": "x"},
             {"event": "Stop", "fn": print, "timeout": -1.0},
             {"event": "Stop", "fn": print, "on_error": "stop"},
+            {"event": "Stop", "fn": print, "on_error": "deny", "async_": True},
         ):
             with pytest.raises(ValueError, match=r"event|function|timeout|on_error"):
                 register_hook(session, **wrong)  # type: ignore[arg-type]
@@ -487,3 +491,47 @@ def test_a_handler_that_breaks_does_not_break_a_hook() -> None:
             ask(session, Say(calls=[SHELL]))
         session.on_event = None
         assert "fine" == ask(session, "fine").final_reply
+
+
+def test_ctrl_c_ends_a_hook_with_its_tree() -> None:
+    """Ctrl-C while a command judges a call ends the turn with a valid history, and the command with all it started."""
+
+    def interrupt(payload: Payload) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        released.wait(30)
+
+    released = threading.Event()
+    hooks = at("PreToolUse", "sleep 300 & echo $! > pid; wait", interrupt)
+    with init_session(SPEC, hooks=hooks) as session:
+        result = ask(session, Say(calls=[SHELL]))
+
+        released.set()
+        assert ("interrupted", ["ERROR: Not run: the turn was interrupted."]) == (result.status, contents(session))
+        pid = int(Path("pid").read_text() or 0) if Path("pid").exists() else 0
+        line = Path(f"/proc/{pid}/cmdline")
+        assert not pid or not line.exists() or b"" == line.read_bytes()  # what nobody has fetched has no words left
+
+
+def test_contexts_of_calls_side_by_side_do_not_mix() -> None:
+    """What hooks say before and after a call stands in the result of that call, in whatever order the calls end."""
+
+    def about(payload: Payload) -> object:
+        word = f"{payload['hook_event_name']} {payload['tool_input']['text']}"
+        return {"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": word}}
+
+    together = threading.Barrier(4)
+    tool = Tool("echo", "Say it.", lambda text: (together.wait(30), text)[1], parallel_safe=True)
+    hooks = [at("PreToolUse", about), at("PostToolUse", about)]
+    with init_session(SPEC, hooks=hooks, tools=[tool]) as session:
+        ask(session, Say(calls=[Call("echo", {"text": text}) for text in "abcd"]), "done")
+
+        assert [f"{text}\n\nPreToolUse {text}\n\nPostToolUse {text}" for text in "abcd"] == contents(session)
+
+
+def test_a_session_without_hooks_loads_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither opening nor running nor closing needs the modules that ask hooks."""
+    for name in ("plait.session.registering", "plait.session.hooking", "plait.hooks.asking"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with init_session(SPEC) as session:
+        assert "done" == ask(session, Say(calls=[SHELL]), "done").final_reply

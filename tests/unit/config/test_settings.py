@@ -21,9 +21,9 @@ def test_settings_are_what_the_file_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, said",
     [
-        (b"a = ", "line 1"),
+        (b"a = ?\nb = 1\n", "line 1"),
         (b"\xff", "no TOML"),
-        (b"a = 1\na = 2", "line 2"),
+        (b"a = 1\na = 2\n", "line 2"),
         (b"#" * 4_000_001, "more than"),
         (None, "Is a"),
     ],

@@ -20,16 +20,15 @@ from plait.tools.portal import Portal
 
 
 class AgentServers:
-    """Begins servers for an agent and gives it their tools."""
+    """Begins servers with an agent's first run and gives it their tools."""
 
     def __init__(self, given: object, own: tuple[Tool, ...], portal: Portal, result_tokens_max: int) -> None:
-        """Begin them in the background; raise `ConfigError` for a declaration that cannot be used."""
+        """Begin none yet; raise `ConfigError` for a declaration that cannot be used."""
         options = ServersOptions(bounds=Bounds(result_tokens_max * CHARS_PER_TOKEN), check=compile_schema)
         self.servers = Servers(servers_of(given, os.environ), options, portal=portal)
         self._own = own
         self._found: tuple[Tool, ...] = ()
         self._all = own
-        self.servers.begin()
 
     def tools(self, cancel: Cancel | None = None) -> tuple[Tool, ...]:
         """Wait for the servers, each its time, and return all tools; the same object when nothing has changed."""

@@ -27,7 +27,9 @@ FILE_NAME: Final = ".mcp.json"
 
 
 def attached(schema: Mapping[str, Any], given: Mapping[str, Any], *, spill: Spill, is_kept: bool) -> Attached | None:
-    """Begin the servers that a spec, the caller and a trusted repository name; None when there are none.
+    """Return the servers that a spec, the caller and a trusted repository name; None when there are none.
+
+    Nothing is started before the first turn: a session is opened to look at it, too.
 
     Raises:
         ConfigError: a declaration cannot be used, or the `mcp` package is not installed.
@@ -36,12 +38,12 @@ def attached(schema: Mapping[str, Any], given: Mapping[str, Any], *, spill: Spil
     own = None if trust is False else _of_repository(Path(folder))
     if own is None and not schema.get("mcp_servers") and not given["mcp_servers"]:
         return None
-    from plait.session.mcp_servers import Declared, begun
+    from plait.session.mcp_servers import Declared, attach
 
     declared = Declared(own if trust else None, schema.get("mcp_servers"), given["mcp_servers"])
     limits: Limits = given["limits"] or Limits()
     home = state_home(os.environ) if is_kept else None
-    found = begun(declared.servers(folder, os.environ), home, limits.max_tool_result_tokens, spill)
+    found = attach(declared.servers(folder, os.environ), home, limits.max_tool_result_tokens, spill)
     if own is not None and not trust:
         path = str(own)
         text = f"the MCP servers of {path!r} are not started: the repository is not trusted"

@@ -52,8 +52,8 @@ class Declared:
         return with_folder(merged(own, named, servers_of(self.asked, environ)), folder)
 
 
-def begun(configs: Sequence[ServerConfig], home: Path | None, result_tokens_max: int, spill: Spill) -> Attached:
-    """Begin servers in the background; `home` is where their logs and the digests of their tools are kept.
+def attach(configs: Sequence[ServerConfig], home: Path | None, result_tokens_max: int, spill: Spill) -> Attached:
+    """Take servers, which begin with the first turn; `home` is where their logs and the digests of their tools are kept.
 
     Raises `ConfigError` when the `mcp` package is not installed.
     """
@@ -63,9 +63,7 @@ def begun(configs: Sequence[ServerConfig], home: Path | None, result_tokens_max:
         bounds=Bounds(result_tokens_max * CHARS_PER_TOKEN, spill),
         check=compile_schema,
     )
-    servers = Servers(configs, options, portal=BENCH.portal)
-    servers.begin()
-    return Attached(servers)
+    return Attached(Servers(configs, options, portal=BENCH.portal))
 
 
 def bring_up(session: Session, live: Live, mine: Attached, cancel: Cancel) -> None:

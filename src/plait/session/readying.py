@@ -111,7 +111,10 @@ def note_setup(live: Live) -> None:
     """Record what requests have in common from now on, where that is not what was recorded last."""
     standing, told = live.standing, told_of(live.conversation.terms.setup)
     if told != standing.setup:
-        live.conversation.note(Observation(PROMPT, changed(standing.setup or {}, told)))
+        news = changed(standing.setup or {}, told)
+        if "tools" in news:
+            news.update(habits_of(live.conversation.terms.tools))
+        live.conversation.note(Observation(PROMPT, news))
         standing.setup = told
 
 

@@ -24,7 +24,7 @@ from plait.models.form import Form
 from plait.models.line import Line
 from plait.session import prompt
 from plait.session.clients import Wishes, create_client, model_for
-from plait.session.heads import START, heads, setup_of, told_of
+from plait.session.heads import PROMPT, START, heads, setup_of, told_of
 from plait.session.hooked import CONTEXT
 from plait.session.keeping import kept_at
 from plait.session.opening import init_session
@@ -98,7 +98,7 @@ def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapp
         model = model_for(client, opened["model"], Wishes(opened["structured"], live.settings.streams))
         lines = _Lines(model, setups, forms(facts))
         tools = live.conversation.terms.tools
-        table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), start)
+        table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), facts)
         rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
         found = rerun(facts, table, rules, lines.fingerprint)
         system = prompt.compose(supplement, tools.schemas, bare=bare, structured=opened["structured"])
@@ -161,12 +161,13 @@ def _start(facts: Iterable[Fact]) -> Mapping[str, object]:
     return next(said, {})
 
 
-def _table(tools: ToolTable, schemas: Iterable[ToolSchema], start: Mapping[str, object]) -> ToolTable:
+def _table(tools: ToolTable, schemas: Iterable[ToolSchema], facts: Iterable[Fact]) -> ToolTable:
     """Return today's tools, and of those that only the session had, who made it, as much as a replay needs."""
 
+    told = [fact.data for fact in facts if isinstance(fact, Observation) and fact.type in (START, PROMPT)]
+
     def names(key: str) -> frozenset[str]:
-        told = start.get(key)
-        return frozenset(map(str, told)) if isinstance(told, list) else frozenset()
+        return frozenset(str(name) for data in told if isinstance(found := data.get(key), list) for name in found)
 
     side_by_side, ending = names("side_by_side"), names("ends_turn")
     gone = [

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from plait import init_session, run_turn
+from plait import create_client, init_session, replay_session, run_turn
 from plait.core.errors import ConfigError
 from plait.core.messages import Image, ToolCall
 from plait.engine.approval import Deny
 from plait.kernel.tools import Tool
 from plait.session.session import Session
-from plait.testing import Call, ScriptedModel
+from plait.testing import Call, ScriptedModel, ScriptServer
 from plait.tools import definitions
 from plait.tools.spec import schema_entry
 from tests.helpers.mcp_server import command, table
@@ -170,3 +170,23 @@ def test_a_stop_ends_the_wait_for_servers() -> None:
     with ScriptedModel(["one"], allow_unused=True) as model, opened(mcp_servers=servers) as session:
         assert "interrupted" == run_turn(model, "m", session, "go", cancel=cancel).status
     assert time.monotonic() - began_s < 20
+
+
+def test_a_replay_needs_no_server() -> None:
+    """Tools that came with the second turn, and calls that ran side by side, come out the same without them."""
+    calls = [Call("mcp__slow__echo", {"text": str(number)}) for number in range(3)]
+    with ScriptServer(["one", calls, "two"]) as server:
+        spec = {**SPEC, "endpoint": server.url}
+        servers = [table("slow", "sleeps=0.3", startup_timeout=0.01)]
+        with create_client(spec) as client, opened(spec=spec, mcp_servers=servers, durable=True) as session:
+            run_turn(client, "m", session, "go")
+            attached = session._live.mcp
+            assert attached is not None
+            ((_, beginning),) = attached.servers.beginnings()
+            beginning.result(20)
+            assert "two" == run_turn(client, "m", session, "on").final_reply
+            folder = session.kept_in
+    assert folder is not None
+    replayed = replay_session(folder, {**spec, "mcp_servers": [table("slow", "exits-at-once")]})
+    assert replayed.is_same
+    assert 3 == replayed.told.requests

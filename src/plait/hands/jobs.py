@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 ID_CHARS: Final = 12
 """A job's id is the beginning of its entry's name."""
 INPUT: Final = "stdin"
-OUTPUTS: Final[Mapping[str, str]] = {"stdout": "out", "stderr": "err"}
-"""What the model calls a job's files, and what they are called in the entry."""
 _TERMS: Final = "job"
 _TERMS_BYTES_MAX: Final = 4 << 20
 _CLAIM_S: Final = 10.0
@@ -155,12 +153,14 @@ class Job:
                 # Where processes do not show when they began, the lock says that this one still lives.
                 os.kill(int(began["pid"]), signal.SIGTERM)
 
-    def has_input(self) -> bool:
-        """Say whether somebody reads its FIFO."""
+    @property
+    def input_path(self) -> str | None:
+        """The FIFO that it reads; None where there is none, or nobody reads it any more."""
+        path = self.entry.path(INPUT)
         try:
-            return stat.S_ISFIFO(os.stat(self.entry.path(INPUT), follow_symlinks=False).st_mode)
+            return path if stat.S_ISFIFO(os.stat(path, follow_symlinks=False).st_mode) else None
         except OSError:
-            return False
+            return None
 
 
 @dataclass(eq=False)

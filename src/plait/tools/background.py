@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.core.strict_json import dump
+from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import RunOptions
-from plait.hands.jobs import OUTPUTS, Job, JobState
 from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools.answer import Reply
 from plait.tools.background_specs import (
@@ -28,9 +28,12 @@ from plait.tools.background_specs import (
     WAIT_FOR_UNIT_SECONDS,
     nohup_with,
 )
-from plait.tools.board import Board, ending, shown_command
+from plait.tools.board import OUTPUTS, Board, ending, shown_command
 from plait.tools.kept_commands import NEVER, RESTARTED
 from plait.tools.shell import Shell
+
+if TYPE_CHECKING:
+    from plait.hands.jobs import Job, JobState
 
 ASYNC_FAST_THRESHOLD_S: Final = 0.1
 """What ends within this time is told at once."""

@@ -10,19 +10,23 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import Refusal
-from plait.hands.activity import Activity, activity_of
-from plait.hands.jobs import INPUT, OUTPUTS, Job, Jobs, JobState
+from plait.core.values import dataclass
 from plait.tools.shell import TIMED_OUT
 from plait.tools.spill import Spill
 
+if TYPE_CHECKING:
+    from plait.hands.activity import Activity
+    from plait.hands.jobs import Job, Jobs, JobState
+
+OUTPUTS: Final[Mapping[str, str]] = {"stdout": "out", "stderr": "err"}
+"""What the model calls a job's outputs, and their files in its entry."""
 KEPT_MAX: Final = 64
 """So many completed jobs are kept, the newest; older ones go with their files."""
 _COMMAND_CHARS: Final = 500
@@ -72,6 +76,8 @@ class Board:
                     self._folder = tempfile.mkdtemp(prefix="plait-jobs-")
                     self._remove = remove = weakref.finalize(self, shutil.rmtree, self._folder, True)
                     remove.atexit = False  # whoever closes this at the end still needs the records
+                from plait.hands.jobs import Jobs  # most sessions have none
+
                 self._jobs = Jobs(self._folder)
             self.is_taken_over = True
             return self._jobs
@@ -142,7 +148,7 @@ class Board:
     def files(self, job: Job) -> dict[str, object]:
         """Return where a job reads and writes."""
         return {
-            "stdin_localfile": job.entry.path(INPUT) if job.has_input() else None,
+            "stdin_localfile": job.input_path,
             **{f"{stream}_localfile": self.path(job, stream) for stream in OUTPUTS},
         }
 
@@ -184,6 +190,8 @@ class Board:
 
     def activity(self, job: Job, state: JobState) -> dict[str, object]:
         """Return what a running job has done since this was last told."""
+        from plait.hands.activity import Activity, activity_of
+
         now_s, done = self.clock.monotonic_s(), activity_of(job.processes())
         began_s = now_s - max(0.0, self.clock.now_ms() / 1_000 - (state.started_at or 0))
         with self._lock:
@@ -246,4 +254,6 @@ def ending(state: JobState) -> dict[str, object]:
 
 def shown_time(at_s: float) -> str:
     """Return a time in seconds since 1970 as ISO 8601 with its offset."""
+    from datetime import datetime
+
     return datetime.fromtimestamp(at_s).astimezone().isoformat(timespec="milliseconds")

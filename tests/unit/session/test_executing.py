@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specification, run_turn
+from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specification, register_hook, run_turn
 from plait.core.errors import ConfigError, SessionBusy
 from plait.engine.spec import AgentSpec
 from plait.session.flat import flat
@@ -153,3 +153,19 @@ def test_a_tool_with_a_grammar_gets_its_text(work: Path) -> None:
     with init_session(spec, durable=False) as session:
         assert "OK: 1 file changed\nA n.txt (+1)" == execute_tool_call(session, "apply_patch", {"input": patch})
     assert "x\n" == (work / "n.txt").read_text()
+
+
+def test_hooks_have_their_word(work: Path) -> None:
+    """A program's call is put before the hooks like the model's: one denies it under any name, one sees its result."""
+    seen: list[str] = []
+    no = {"permissionDecision": "deny", "permissionDecisionReason": "read-only", "hookEventName": "PreToolUse"}
+    with open_one() as session:
+        register_hook(session, "PreToolUse", lambda call: {"hookSpecificOutput": no}, matcher="Bash")
+        register_hook(session, "PostToolUse", lambda call: seen.append(call["tool_name"]), matcher="Write")
+        denied = execute_tool_call(session, "execute_shell_command", {"command": "touch made"})
+        allowed = execute_tool_call(session, "write_file", {"path": "a", "content": "x"})
+
+    assert "ERROR: tool call denied by hook: read-only" == denied
+    assert not (work / "made").exists()
+    assert allowed.startswith("OK")
+    assert ["Write"] == seen

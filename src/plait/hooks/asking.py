@@ -43,18 +43,33 @@ class Answer:
     """What each one said."""
 
 
+@dataclass(slots=True)
+class Leftovers:
+    """What commands of hooks have left running; knows no hook, so that it may outlive them."""
+
+    mark: str
+    may_be: bool = False
+    """A hook was asked."""
+
+    def close(self) -> None:
+        """End all of it."""
+        if self.may_be:
+            stop_marked(self.mark)
+            self.may_be = False
+
+
 class HookSet:
     """The hooks of one session. Safe in any thread."""
 
     def __init__(self, ground: Ground, keep: Keep, entries: Iterable[HookEntry] = ()) -> None:
         self._ground = replace(ground, mark=ground.mark or uuid.uuid4().hex)
+        self.leftovers = Leftovers(self._ground.mark)
         self._keep = keep
         self._entries = tuple(dedupe_entries(entries, ground.cwd))
         self._lock = threading.Lock()
         self._later: deque[tuple[HookEntry, HookDecision]] = deque()
         self._background = Cancel()
         self._threads: list[threading.Thread] = []
-        self._has_run = False
 
     @property
     def entries(self) -> Sequence[HookEntry]:
@@ -96,7 +111,7 @@ class HookSet:
         if not chosen:
             return Answer()
         told = {**payload, "hook_event_name": event}
-        self._has_run = True
+        self.leftovers.may_be = True
         waited_for = [entry for entry in chosen if not entry.is_async]
         self._begin([entry for entry in chosen if entry.is_async], told)
         ends = Round(waited_for, told, self._ground, cancel).run(on_begin) if waited_for else []
@@ -109,7 +124,7 @@ class HookSet:
     def tell(self, event: str, payload: Mapping[str, Any], values: Iterable[str] = ()) -> None:
         """Run the hooks of a moment without waiting for any."""
         chosen = self.matching(event, values)
-        self._has_run = self._has_run or bool(chosen)
+        self.leftovers.may_be |= bool(chosen)
         self._begin(chosen, {**payload, "hook_event_name": event})
 
     def take_later(self) -> list[tuple[HookEntry, HookDecision]]:
@@ -129,8 +144,7 @@ class HookSet:
         self._background.cancel("closed")
         for thread in threads:
             thread.join(_TO_END_S)
-        if self._has_run and any(entry.command for entry in self._entries):
-            stop_marked(self._ground.mark)
+        self.leftovers.close()
 
     def _begin(self, entries: Sequence[HookEntry], payload: Mapping[str, Any]) -> None:
         for entry in entries:

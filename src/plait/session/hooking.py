@@ -111,6 +111,7 @@ class SessionHooks:
     def begin(self) -> None:
         """Begin a turn."""
         self._news.here()
+        self._contexts.settle()
         self._prompt_id, self._stop, self._has_put_off = new_id("p"), None, False
 
     def submit(self, prompt: str, sender: Mapping[str, object] | None, cancel: Cancel) -> str:
@@ -153,8 +154,8 @@ class SessionHooks:
             self._has_compacted = False
             said = self._ask("PostCompact", {"trigger": self._trigger}, [self._trigger])
             self._contexts.queue(said.context)
+            self.tell()
         self._trigger, self._is_cleared = "auto", False
-        self.tell()
 
     def notify(self, kind: str, message: str) -> None:
         """Tell that somebody should look: nobody waits for these hooks."""
@@ -218,8 +219,7 @@ class SessionHooks:
     def before_think(self, ask: Think, cancel: Cancel) -> None:
         """Put a compaction that the loop makes of itself before the hooks; tell of one that was made."""
         if ask.purpose != "compaction":
-            if self._has_compacted:
-                self.after_compaction()
+            self.after_compaction()
             return
         why = "" if self._is_cleared else self.may_compact("auto")
         if why:

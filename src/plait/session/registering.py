@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,8 @@ def hooks_for(session: Session) -> SessionHooks:
         cwd = live.standing.cwd
         ground = Ground(cwd, str(project_root(cwd)), "", live.toolbox.options.environment)
         live.hooks = SessionHooks(session, HookSet(ground, live.toolbox._spill.keep))
+        # Its leftovers alone: a hook may know the session, and would keep it from ever being dropped.
+        weakref.finalize(session, live.hooks.hooks.leftovers.close)
         live.policy = None  # made anew with the next turn, with the gates in it
     return live.hooks
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from plait import HookBlock, load_hooks, register_hook, session_hooks
 from plait.core.errors import ConfigError, PolicyError
 from plait.core.messages import ToolCall
 from plait.engine.spec import default_specification
+from plait.hands.process_tree import Tree
 from plait.hooks.events import EVENTS
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
@@ -535,3 +538,17 @@ def test_a_session_without_hooks_loads_nothing_of_them(monkeypatch: pytest.Monke
 
     with init_session(SPEC) as session:
         assert "done" == ask(session, Say(calls=[SHELL]), "done").final_reply
+
+
+def test_a_dropped_session_leaves_nothing_running() -> None:
+    """What hooks have begun and nobody waits for ends with the session, also with one that is only dropped."""
+    session = init_session(SPEC, hooks=at("SessionStart", {"command": "echo $$ > pid; sleep 300", "async": True}))
+    register_hook(session, "Stop", lambda payload, held=session: None)
+    mark = session._live.hooks.hooks.leftovers.mark  # type: ignore[union-attr]
+    while not Tree(0, mark).members():
+        time.sleep(0.001)
+
+    del session
+    gc.collect()
+
+    assert [] == Tree(0, mark).members()

@@ -20,7 +20,7 @@ from plait.core.values import dataclass
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED, Approver, Planned
 from plait.engine.cache_watch import CacheWatch
-from plait.engine.calls import Finishing, keywords
+from plait.engine.calls import Around, Finishing, keywords
 from plait.engine.gates import Gates, Ground
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
@@ -234,7 +234,8 @@ class BaseHost:
 
     def _keywords(self, tool: Tool, call: ToolCall, cancel: Cancel, start: ToolStart | None) -> dict[str, object]:
         """Return what the tool's function is called with; in any thread."""
-        return keywords(tool, call, self._policy.finishing, cancel, start, history=self._state.history)
+        around = Around(self._state.history, self._tools.schemas)
+        return keywords(tool, call, self._policy.finishing, cancel, start, around=around)
 
     def _leaves_traces(self, verdict: Allow | Deny | Ask) -> bool:
         """Say whether a call that may run now is to be started with an intent."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
+from plait.core.exchange import ToolSchema
 from plait.core.facts import ToolStart
 from plait.core.messages import Message, ToolCall, ToolResult
 from plait.core.values import dataclass
@@ -25,6 +26,17 @@ _HERE: Final = os.path.dirname(__file__)
 
 Shape = Callable[[str], str]
 """Changes the text of a result before a model sees it: redaction, for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a call that a tool may look at."""
+
+    history: Sequence[Message] = ()
+    tools: Sequence[ToolSchema] = ()
+
+
+NOWHERE: Final = Around()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +54,11 @@ class Finishing:
         text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
         return result if text is result.content else replace(result, content=text)
 
-    def context(
-        self, call: ToolCall, cancel: Cancel, start: ToolStart | None, history: Sequence[Message] = ()
-    ) -> ToolContext:
+    def context(self, call: ToolCall, cancel: Cancel, start: ToolStart | None, around: Around = NOWHERE) -> ToolContext:
         """Return what a tool may know of a call that was started so."""
         key = f"{self.session_id}/{self.run_id}/{call.id}"
-        return ToolContext(call.id, key, cancel, self.session_id, None if start is None else start.intent, history)
+        intent = None if start is None else start.intent
+        return ToolContext(call.id, key, cancel, self.session_id, intent, around.history, around.tools)
 
 
 def keywords(
@@ -57,13 +68,13 @@ def keywords(
     cancel: Cancel,
     start: ToolStart | None = None,
     *,
-    history: Sequence[Message] = (),
+    around: Around = NOWHERE,
 ) -> dict[str, object]:
     """Return what the tool's function is called with; one that wants to know of its call is told of it."""
     arguments = tool.keywords(call.arguments)
     name = tool.context_parameter
     if name is not None:
-        arguments[name] = finishing.context(call, cancel, start, history)
+        arguments[name] = finishing.context(call, cancel, start, around)
     return arguments
 
 

@@ -31,8 +31,8 @@ def call_beside(call: ToolCall, stage: Stage, log: FactLog, portal: Portal) -> T
     """
     state = beside(call)
     policy = replace(stage.policy, approver=None, plan_mode=False, wanted=None)
-    host = SyncHost(replace(stage, state=state, policy=policy), _SideLog(log, call), _Silence(), portal)
-    drive(one_call(state, stage.tools), host)
+    stage = replace(stage, state=state, policy=policy, tools=stage.tools.for_host())
+    drive(one_call(state, stage.tools), SyncHost(stage, _SideLog(log, call), _Silence(), portal))
     return state.history[-1].tool_results[0]
 
 

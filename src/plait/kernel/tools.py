@@ -6,6 +6,7 @@ Floor: 1. Owns: `Tool`, argument checks, which calls may run side by side; never
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import field, replace
 from functools import cached_property
 from inspect import iscoroutinefunction
@@ -45,6 +46,8 @@ class ToolContext:
     """What `Recovery.intend` said of this call, as it was recorded before the call began."""
     history: Sequence[Message] = ()
     """The conversation, up to the answer that made the call; to be read while the call runs."""
+    tools: Sequence[ToolSchema] = ()
+    """The tools of the conversation, those among them that are not shown yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +275,12 @@ class ToolTable:
                 schemas = (replace(schema, deferred=False) if schema.deferred else schema for schema in schemas)
             self._schemas = tuple(schemas)
         return self._schemas
+
+    def for_host(self) -> ToolTable:
+        """Return the same tools for calls of a program's own: it knows them all, and searches for none first."""
+        table = copy(self)
+        table.deferral = table._schemas = None
+        return table
 
     def check(self, call: ToolCall, history: Sequence[Message] = ()) -> ToolResult | None:
         """Return an error result for a call that cannot run as it stands, or None; `history` says what is loaded."""

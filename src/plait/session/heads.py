@@ -63,6 +63,12 @@ def heads(facts: Iterable[Fact]) -> list[tuple[int, dict[str, object]]]:
     return found
 
 
+def loading_told(told: Told | None) -> str | None:
+    """Return the way in which tools were loaded, None where all were shown or nothing is told."""
+    found = None if told is None else _deferral(told.get("loading"))
+    return None if found is None else found.loading
+
+
 def setup_of(told: Told) -> Setup:
     """Return the setup that was recorded; parts that an earlier version did not record are empty."""
     system, tools, options = told.get("system"), told.get("tools"), told.get("options")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from plait import StepReduction, Tool, create_client, init_session, replay_session, run_turn
+from plait import StepReduction, Tool, create_client, execute_tool_call, init_session, replay_session, run_turn
 from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
 from plait.session.session import Session
@@ -287,3 +287,27 @@ def test_the_users_list_of_endpoints_says_how(tmp_path: Path, monkeypatch: pytes
             with create_client(spec) as client, init_session(spec, **given) as session:
                 run_turn(client, "any", session, "Hi")
     assert [2, 5, 4] == [len(names) for names in declared(server)]
+
+
+def test_a_resume_goes_on_in_the_way_in_which_it_began() -> None:
+    """Where nobody says anything else, another process loads tools as the session did; a keyword still wins."""
+    with ScriptServer([FIND_MAIL, "Found.", USE_MAIL, "Sent.", "Bye."]) as server:
+        with talk(server, "kimi") as (session, client):
+            run_turn(client, "any", session, "Find")
+        with talk(server, None) as (session, client):
+            assert "kimi" == session["tool_loading"]
+            run_turn(client, "any", session, "Write to Ann")
+        with talk(server, "eager") as (session, client):
+            assert "eager" == session["tool_loading"]
+            run_turn(client, "any", session, "Bye")
+    assert [2, 2, 2, 2, 4] == [len(names) for names in declared(server)]
+    assert extends(server, 2)
+
+
+def test_a_program_calls_a_tool_without_a_search() -> None:
+    """What a host runs by itself need not be loaded; the model still has to search for it."""
+    with ScriptServer([USE_MAIL, "I cannot."]) as server, talk(server, "grow") as (session, client):
+        said = execute_tool_call(session, "send_mail", {"to": "Bob"})
+        assert "send_mail {'to': 'Bob'}" == said
+        run_turn(client, "any", session, "Write")
+    assert "is not loaded" in parts(server, 1)[-1]["content"]

@@ -163,15 +163,12 @@ class DeferredCatalog:
         always = frozenset(surface.always_on)
         how = Searching(deferral, self._search, self._selector, self._observe)
         # The search stands before whatever else is shown, and counts as shown.
-        tools = with_search([replace(tool, deferred=tool.name not in always) for tool in surface.tools], how)
+        tools = with_search((replace(tool, deferred=tool.name not in always) for tool in surface.tools), how)
         shown = [tool.schema for tool in tools if not tool.deferred and tool.alias_of is None]
         wanted = dict.fromkeys(pins)
         pinned = [tool.schema for name in wanted for tool in tools if tool.name == name and tool.deferred]
         names = {tool.name for tool in fitting(pinned, shown, self._activation)}
-        if names:
-            kept = [replace(tool, deferred=tool.deferred and tool.name not in names) for tool in tools[2:]]
-            tools = with_search(kept, how)
-        return Mounted(tuple(tools), deferral)
+        return Mounted(tuple(replace(tool, deferred=False) if tool.name in names else tool for tool in tools), deferral)
 
     def _check(self, name: str) -> None:
         surface = self._surfaces[name]

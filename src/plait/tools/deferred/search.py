@@ -7,6 +7,7 @@ It runs nothing and changes nothing: what it loads is told by the receipt in its
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from plait.kernel.deferral import SEARCH_TOOL, Deferral, receipt, schema_bytes
 from plait.kernel.tools import Tool, ToolContext, as_result
 from plait.tools.answer import refused
 from plait.tools.deferred.ranking import chosen, rank
-from plait.tools.spec import schema_entry
 
 ALIAS: Final = "tool_search"
 _DESCRIPTION: Final = (
@@ -74,24 +74,18 @@ class Searching:
     observe: Observe | None = None
 
 
-def with_search(tools: Sequence[Tool], how: Searching) -> list[Tool]:
-    """Return tools with the one that finds the deferred ones among them, which stands first."""
-    search = _Search((_schema(), *(tool.schema for tool in tools if tool.alias_of is None)), tools, how)
+def with_search(tools: Iterable[Tool], how: Searching) -> list[Tool]:
+    """Return tools with the one that finds the deferred ones of its conversation, which stands first."""
+    search = _Search(how)
     fn: Callable[..., Any] = search.run_async if inspect.iscoroutinefunction(how.selector) else search.run
     own = Tool(SEARCH_TOOL, _DESCRIPTION, fn, _PARAMETERS, parallel_safe=True, idempotent=True)
     return [own, replace(own, name=ALIAS, alias_of=SEARCH_TOOL), *tools]
 
 
-def _schema() -> ToolSchema:
-    return ToolSchema(SEARCH_TOOL, _DESCRIPTION, _PARAMETERS)
-
-
 class _Search:
-    """One conversation's search."""
+    """Searches the tools that stand around a call."""
 
-    def __init__(self, schemas: tuple[ToolSchema, ...], tools: Iterable[Tool], how: Searching) -> None:
-        self._schemas = schemas
-        self._deferred = [tool for tool in tools if tool.deferred and tool.alias_of is None]
+    def __init__(self, how: Searching) -> None:
         self._how = how
 
     def run(self, query: str, call: ToolContext) -> ToolResult | Awaitable[ToolResult]:
@@ -101,8 +95,8 @@ class _Search:
         except Refusal as refusal:
             return refused(refusal)
         if self._how.selector is None:
-            return self._answer(rank(query, [tool.schema for tool in self._deferred]), call)
-        names = self._how.selector(query, self._catalog())
+            return self._answer(rank(query, _deferred(call)), call)
+        names = self._how.selector(query, [_entry(tool) for tool in _deferred(call)])
         return self._later(names, call) if inspect.isawaitable(names) else self._answer(names, call)
 
     async def run_async(self, query: str, call: ToolContext) -> ToolResult:
@@ -120,18 +114,12 @@ class _Search:
         if size > most:
             raise Refusal("TOO_LARGE", f"the query has {size} bytes", hint=f"use {most} at most")
 
-    def _catalog(self) -> list[dict[str, Any]]:
-        """Return what a selector may choose from; copies, which it may do with as it likes."""
-        import copy
-
-        return [copy.deepcopy(schema_entry(replace(tool, deferred=False))) for tool in self._deferred]
-
     def _answer(self, given: Iterable[str], call: ToolContext) -> ToolResult:
         deferral, limits = self._how.deferral, self._how.limits
         names = [given] if isinstance(given, str) else [str(name) for name in given]
-        known = {tool.name for tool in self._deferred}
+        known = {tool.name for tool in _deferred(call)}
         found = [name for name in dict.fromkeys(names) if name in known]
-        may = chosen(found, self._schemas, deferral, call.history, limits.max_results)
+        may = chosen(found, call.tools, deferral, call.history, limits.max_results)
         text, loaded = _worded(may, limits.max_result_bytes)
         if self._how.observe is not None:
             size = sum(map(schema_bytes, loaded))
@@ -142,6 +130,20 @@ class _Search:
         left = len(found) - len(loaded)
         data = {**receipt([tool.name for tool in loaded], deferral), "left_out": left}
         return as_result("", (text, data))
+
+
+def _deferred(call: ToolContext) -> list[ToolSchema]:
+    return [tool for tool in call.tools if tool.deferred]
+
+
+def _entry(tool: ToolSchema) -> dict[str, Any]:
+    """Return a tool as an entry of a chat-completions list; a copy, with which a selector may do as it likes."""
+    if tool.custom_format is not None:
+        grammar = copy.deepcopy(dict(tool.custom_format))
+        return {"type": "custom", "name": tool.name, "description": tool.description, "format": grammar}
+    parameters = copy.deepcopy(dict(tool.parameters))
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def _worded(tools: Sequence[ToolSchema], bytes_max: int) -> tuple[str, Sequence[ToolSchema]]:

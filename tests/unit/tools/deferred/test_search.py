@@ -12,7 +12,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Message, ToolCall, ToolResult, assistant
 from plait.kernel.deferral import ActivationLimits, Deferral, receipt
-from plait.kernel.tools import Tool, ToolContext
+from plait.kernel.tools import ToolContext
 from plait.tools.deferred.ranking import rank
 from plait.tools.deferred.search import SearchEvidence, Searching, SearchLimits, with_search
 
@@ -50,7 +50,7 @@ def test_the_order_of_what_fits(query: str, expected: list[str]) -> None:
 
 
 def searching(**given: Any) -> tuple[Any, Deferral, list[SearchEvidence]]:
-    """Return a search over ten tools `t0` to `t9`, its terms, and what is told of it."""
+    """Return a search, its terms, and what is told of it."""
     limits = ActivationLimits(
         max_selected_tools=given.get("selected", 3), max_active_tools=given.get("active", 9), max_schema_bytes=9_000
     )
@@ -61,14 +61,21 @@ def searching(**given: Any) -> tuple[Any, Deferral, list[SearchEvidence]]:
         max_result_bytes=given.get("bytes", 2_000),
     )
     told: list[SearchEvidence] = []
-    tools = [Tool(f"t{number}", f"Tool {number}, {'about ' * 40}", lambda: "", deferred=True) for number in range(10)]
     how = Searching(terms, bounds, given.get("selector"), told.append)
-    return with_search([Tool("look", "", lambda: ""), *tools], how)[0].fn, terms, told
+    return with_search([], how)[0].fn, terms, told
+
+
+SEARCH = ToolSchema("search_tools", "Find tools.", {"type": "object"})
+TOOLS = (
+    SEARCH,
+    ToolSchema("look", "", {"type": "object"}),
+    *(ToolSchema(f"t{n}", f"Tool {n}, {'about ' * 40}", {"type": "object"}, deferred=True) for n in range(10)),
+)
 
 
 def ask(fn: Any, query: str, *history: Message) -> ToolResult:
-    """Search, as a host does."""
-    found = fn(query, ToolContext("c", "k", Cancel(), history=history))
+    """Search among ten tools, as a host does."""
+    found = fn(query, ToolContext("c", "k", Cancel(), history=history, tools=TOOLS))
     return asyncio.run(found) if inspect.isawaitable(found) else found  # type: ignore[arg-type, return-value]
 
 

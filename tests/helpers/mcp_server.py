@@ -19,7 +19,7 @@ PNG = base64.b64encode(
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
     + b"\0" * 600
 ).decode()
-FAULTS = "chatty exits-at-once exits-at-initialize exits-at-first-line sleeps spawns deaf clash"
+FAULTS = "chatty exits-at-once exits-at-initialize exits-at-first-line sleeps spawns deaf clash touches tools"
 
 
 def command(*faults: str) -> list[str]:
@@ -52,6 +52,11 @@ class Server:
             sys.stdout.flush()
 
     def run(self) -> None:
+        if "touches" in self.faults:
+            place = self.faults["touches"]
+            with open(f"{place}.new", "w") as file:
+                file.write(os.environ["PLAIT_TREE"].rpartition(":")[2])
+            os.rename(f"{place}.new", place)
         if "sleeps" in self.faults:
             time.sleep(float(self.faults["sleeps"]))
         if "chatty" in self.faults:

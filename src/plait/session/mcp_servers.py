@@ -53,7 +53,7 @@ class Declared:
 
 
 def attach(configs: Sequence[ServerConfig], home: Path | None, result_tokens_max: int, spill: Spill) -> Attached:
-    """Take servers, which begin with the first turn; `home` is where their logs and the digests of their tools are kept.
+    """Take servers, which begin with the first turn; `home` is where their logs and their tools' digests are kept.
 
     Raises `ConfigError` when the `mcp` package is not installed.
     """

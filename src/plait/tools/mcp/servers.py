@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -71,7 +72,10 @@ class Servers:
             Server(config, log_dir=options.log_dir, on_listed=self._listed, on_restarted=self._restarted)
             for config in configs
         )
+        self._lock = threading.Lock()
         self._beginning: dict[str, Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        """What begins them, on the loop: a future from another thread is done before its task is."""
         self._begun_s: dict[str, float] = {}
         self._told_late: set[str] = set()
         self._taken: dict[str, Listing] = {}
@@ -81,12 +85,13 @@ class Servers:
 
     def begin(self) -> None:
         """Start every server that was not started, in the background; those that failed too, a few times."""
-        for server in self.servers:
-            running = self._beginning.get(server.config.name)
-            is_to_begin = running is None or (running.done() and server.state == "failed")
-            if is_to_begin and not self._is_closed and server.attempts < ATTEMPTS_MAX:
-                self._begun_s.setdefault(server.config.name, time.monotonic())
-                self._beginning[server.config.name] = self._portal.submit(self._begin(server))
+        with self._lock:
+            for server in self.servers:
+                running = self._beginning.get(server.config.name)
+                is_to_begin = running is None or (running.done() and server.state == "failed")
+                if is_to_begin and not self._is_closed and server.attempts < ATTEMPTS_MAX:
+                    self._begun_s.setdefault(server.config.name, time.monotonic())
+                    self._beginning[server.config.name] = self._portal.submit(self._begin(server))
 
     def beginnings(self) -> list[tuple[Server, Future[None]]]:
         """Return what is being started, or was."""
@@ -118,7 +123,11 @@ class Servers:
     def tools(self, reserved: Collection[str] = ()) -> tuple[Tool, ...]:
         """Return the tools of all servers that are there, in the order of their declaration; `reserved` names are
         somebody else's. The same object as long as nothing has changed. What has changed is a notice."""
-        present = [(server, server.listing) for server in self.servers if self._is_there(server)]
+        with self._lock:
+            return self._taken_over(reserved)
+
+    def _taken_over(self, reserved: Collection[str]) -> tuple[Tool, ...]:
+        present = [(server, server.listing) for server in self.servers if server.state == "ready"]
         key = (tuple((server.config.name, listing.digest) for server, listing in present), frozenset(reserved))
         if key == self._key:
             return self._tools
@@ -169,11 +178,17 @@ class Servers:
             self.close()
 
     async def _end(self) -> None:
-        for beginning in self._beginning.values():
-            beginning.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await asyncio.gather(*(server.close() for server in self.servers), return_exceptions=True)
 
     async def _begin(self, server: Server) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             await server.begin()
         except MCPError as error:
@@ -199,9 +214,6 @@ class Servers:
                 self._told_late.add(name)
                 text = f"the MCP server {name!r} has not begun within {server.config.wait_s:g} s"
                 self.notice(name, "late", f"{text}; its tools come with a later turn")
-
-    def _is_there(self, server: Server) -> bool:
-        return server.state == "ready"
 
     def _names(
         self, present: Sequence[tuple[Server, Listing]], reserved: Collection[str]

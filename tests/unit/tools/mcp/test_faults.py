@@ -244,11 +244,24 @@ def test_mcp_11_a_server_sees_what_it_needs_and_what_was_named(monkeypatch: pyte
     assert {"PATH", "HOME", "TOKEN", "PLAIT_TREE"} <= set(seen) | {"HOME"}
 
 
-def test_nothing_of_a_server_is_left_when_it_is_closed() -> None:
+def test_nothing_of_a_server_is_left_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the server that ignores the end of its input, and not the helper that it started in a session of its own."""
+    monkeypatch.setattr("plait.tools.mcp.stdio.GRACE_S", 0.2)
     with server("spawns", "deaf") as call:
         mark = json.loads(call("environment").content)["PLAIT_TREE"].rpartition(":")[2]
         assert 2 == len(Tree(0, mark).members())
+    assert [] == Tree(0, mark).members()
+
+
+def test_a_server_that_has_not_begun_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing does not wait for it, and leaves nothing of it."""
+    monkeypatch.setattr("plait.tools.mcp.stdio.GRACE_S", 0.2)
+    seen = tmp_path / "begun"
+    with server("sleeps=600", f"touches={seen}", startup_timeout=0.01):
+        while not seen.exists():
+            time.sleep(0.01)
+        mark = seen.read_text()
+        assert 1 == len(Tree(0, mark).members())
     assert [] == Tree(0, mark).members()
 
 

@@ -58,6 +58,52 @@ class Leftovers:
             self.may_be = False
 
 
+class Background:
+    """Hooks that nobody waits for. Knows only those that run, so that whatever the others know may be dropped."""
+
+    def __init__(self, ground: Ground, keep: Keep) -> None:
+        self._ground = ground
+        self._keep = keep
+        self._cancel = Cancel()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._said: deque[tuple[HookEntry, HookDecision]] = deque()
+
+    def begin(self, entries: Sequence[HookEntry], payload: Mapping[str, Any]) -> None:
+        """Run hooks."""
+        for entry in entries:
+            thread = threading.Thread(target=self._run, args=(entry, payload), name="plait-hook-later", daemon=True)
+            with self._lock:
+                self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+            thread.start()
+
+    def take(self) -> list[tuple[HookEntry, HookDecision]]:
+        """Return what they have said since the last time."""
+        taken = []
+        while self._said:
+            with suppress(IndexError):
+                taken.append(self._said.popleft())
+        return taken
+
+    def close(self) -> None:
+        """Give them a moment, then end them."""
+        with self._lock:
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join(_TO_END_S / len(threads))
+        self._cancel.cancel("closed")
+        for thread in threads:
+            thread.join(_TO_END_S)
+
+    def _run(self, entry: HookEntry, payload: Mapping[str, Any]) -> None:
+        (raw,) = Round([entry], payload, self._ground, self._cancel).run(lambda entry: None)
+        said = with_short_context(verdict(entry.event, raw), entry, self._keep)
+        # What it decides comes too late for what it was asked about.
+        said = HookDecision(context=said.context, messages=said.messages, errors=said.errors)
+        if said != NOTHING:
+            self._said.append((entry, said))
+
+
 class HookSet:
     """The hooks of one session. Safe in any thread."""
 
@@ -67,9 +113,7 @@ class HookSet:
         self._keep = keep
         self._entries = tuple(dedupe_entries(entries, ground.cwd))
         self._lock = threading.Lock()
-        self._later: deque[tuple[HookEntry, HookDecision]] = deque()
-        self._background = Cancel()
-        self._threads: list[threading.Thread] = []
+        self._background = Background(self._ground, keep)
 
     @property
     def entries(self) -> Sequence[HookEntry]:
@@ -113,10 +157,10 @@ class HookSet:
         told = {**payload, "hook_event_name": event}
         self.leftovers.may_be = True
         waited_for = [entry for entry in chosen if not entry.is_async]
-        self._begin([entry for entry in chosen if entry.is_async], told)
+        self._background.begin([entry for entry in chosen if entry.is_async], told)
         ends = Round(waited_for, told, self._ground, cancel).run(on_begin) if waited_for else []
         said = [
-            self._fitted(verdict(event, raw, entry.on_error), entry)
+            with_short_context(verdict(event, raw, entry.on_error), entry, self._keep)
             for entry, raw in zip(waited_for, ends, strict=True)
         ]
         return Answer(combine(said), tuple(zip(waited_for, said, strict=True)))
@@ -125,51 +169,24 @@ class HookSet:
         """Run the hooks of a moment without waiting for any."""
         chosen = self.matching(event, values)
         self.leftovers.may_be |= bool(chosen)
-        self._begin(chosen, {**payload, "hook_event_name": event})
+        self._background.begin(chosen, {**payload, "hook_event_name": event})
 
     def take_later(self) -> list[tuple[HookEntry, HookDecision]]:
         """Return what hooks that nobody waited for have said since the last time."""
-        taken = []
-        while self._later:
-            with suppress(IndexError):
-                taken.append(self._later.popleft())
-        return taken
+        return self._background.take()
 
     def close(self) -> None:
         """Give hooks that nobody waits for a moment, then end everything that hooks have left running."""
-        with self._lock:
-            threads, self._threads = self._threads, []
-        for thread in threads:
-            thread.join(_TO_END_S / len(threads))
-        self._background.cancel("closed")
-        for thread in threads:
-            thread.join(_TO_END_S)
+        self._background.close()
         self.leftovers.close()
 
-    def _begin(self, entries: Sequence[HookEntry], payload: Mapping[str, Any]) -> None:
-        for entry in entries:
-            thread = threading.Thread(
-                target=self._in_background, args=(entry, payload), name="plait-hook-later", daemon=True
-            )
-            with self._lock:
-                self._threads = [*(each for each in self._threads if each.is_alive()), thread]
-            thread.start()
 
-    def _in_background(self, entry: HookEntry, payload: Mapping[str, Any]) -> None:
-        event = entry.event
-        (raw,) = Round([entry], payload, self._ground, self._background).run(lambda entry: None)
-        said = self._fitted(verdict(event, raw), entry)
-        # What it decides comes too late for what it was asked about.
-        said = HookDecision(context=said.context, messages=said.messages, errors=said.errors)
-        if said != NOTHING:
-            self._later.append((entry, said))
-
-    def _fitted(self, said: HookDecision, entry: HookEntry) -> HookDecision:
-        """Return what a hook said with its context as long as it may be."""
-        limit = CONTEXT_CHARS_MAX if entry.context_chars_max is None else entry.context_chars_max
-        if all(len(text) <= limit for text in said.context):
-            return said
-        return replace(said, context=tuple(fitted(text, limit, self._keep) for text in said.context))
+def with_short_context(said: HookDecision, entry: HookEntry, keep: Keep) -> HookDecision:
+    """Return what a hook said with its context as long as it may be."""
+    limit = CONTEXT_CHARS_MAX if entry.context_chars_max is None else entry.context_chars_max
+    if all(len(text) <= limit for text in said.context):
+        return said
+    return replace(said, context=tuple(fitted(text, limit, keep) for text in said.context))
 
 
 def fitted(text: str, chars_max: int, keep: Keep) -> str:

@@ -90,6 +90,7 @@ FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "parallel_tool_dispatch_max_workers": "count",
         "tool_loading": "text",
         "mcp_servers": "servers",
+        "permissions": "object",
     }
 )
 """The fields of an agent spec and what each holds. Other fields are a spec's own business, unless they look like a

@@ -5,6 +5,7 @@ Floor: 5. Owns: which of spec, options and an earlier session has the word; neve
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from plait.models.pinning import pin_of
 from plait.session.cache_terms import cache_keys
 from plait.session.keeping import Kept
 from plait.session.options import SIDE_BY_SIDE
+from plait.session.permitting import permissions_of
 from plait.session.recorded import provider_recorded
 from plait.session.session import Settings
 from plait.session.spec_terms import is_structured, key_source_of, program_of, streams_of
@@ -86,6 +88,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
         output=given["output"],
         step_reducer=given["step_reducer"],
+        permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )
 
 

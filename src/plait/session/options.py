@@ -99,6 +99,9 @@ class AgentOptions(TypedDict, total=False):
     """False: no hook runs, wherever it stands. As the spec says unless given."""
     hooks_compat: Iterable[str] | None
     """Programs whose hook files count as well: `claude`, `codex`, `agentknit`."""
+    permissions: Mapping[str, Iterable[str]] | None
+    """Rules for calls: lists named `allow`, `ask` and `deny`, beside those of the spec, of the user's and the project's
+    `plait.toml`. Deny beats ask beats allow, wherever a rule stands."""
     # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None

@@ -21,6 +21,7 @@ from plait.session.cache_terms import cache_terms
 from plait.session.heads import PROMPT, changed, habits_of, told_of
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
+from plait.session.permitting import gated
 from plait.session.recorded import start_of
 from plait.session.session import Live, Session, follow
 
@@ -83,7 +84,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             finishing,
             on_boundary=between,
             is_watched=is_watched,
-            gates=live.hooks,
+            gates=gated(settings.permissions, live.hooks),
         )
     return live.policy
 

@@ -38,6 +38,7 @@ from plait.session.snapshot import Snapshot
 from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from plait.engine.permissions.ruling import Permissions
     from plait.session.hooking import SessionHooks
     from plait.session.mcp_servers import Attached
 
@@ -86,6 +87,7 @@ class Settings:
     output: OutputType[Any] | None = None
     """What answers have to be, where that is more than text."""
     step_reducer: StepReducer | None = None
+    permissions: Permissions | None = None
 
 
 class Following:

@@ -14,7 +14,7 @@ from plait.core.strict_json import dump
 from plait.engine.gates import Gate, Gates
 from plait.engine.permissions.gate import RulesGate
 from plait.engine.permissions.rule import parse_rule
-from plait.engine.permissions.ruling import Rules
+from plait.engine.permissions.ruling import Permissions
 from plait.engine.permissions.subject import subject_of
 from plait.kernel.effects import NOTHING
 from plait.kernel.tools import Tool
@@ -50,7 +50,7 @@ def gate_of(root: str, rules: dict[str, str], word: Gate | None = None) -> Rules
     """Return the gate of rules written as {rule: action}."""
     parsed = tuple(parse_rule(text, cast("Any", action)) for text, action in rules.items())
     inner = None if word is None else cast("Gates", Word(word))
-    return RulesGate(Rules(parsed, root), lambda call, tool: subject_of(call, tool, root), inner)
+    return RulesGate(Permissions(parsed, root), lambda call, tool: subject_of(call, tool, root), inner)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from plait.core.errors import ConfigError
 from plait.engine.permissions.rule import Action, Rule, parse_rule, rules_of
-from plait.engine.permissions.ruling import Rules, Ruling, Subject
+from plait.engine.permissions.ruling import Permissions, Ruling, Subject
 
 ROOT, HOME = "/work/shop", "/home/ada"
 SHELL = ("Bash", "exec_shell", "bash")
@@ -20,7 +20,7 @@ READ, WRITE, GREP = ("Read", "read_file"), ("Write", "write_file"), ("Grep", "se
 def ruling(rules: Sequence[str], subject: Subject) -> Ruling:
     """Judge by rules that are written `allow Bash(x)`."""
     parsed = [parse_rule(text.partition(" ")[2], text.partition(" ")[0], "here") for text in rules]  # type: ignore[arg-type]
-    return Rules(tuple(parsed), ROOT, HOME).judge(subject)
+    return Permissions(tuple(parsed), ROOT, HOME).judge(subject)
 
 
 def on_command(rules: Sequence[str], command: str) -> Action | None:
@@ -274,7 +274,7 @@ def test_deny_beats_ask_beats_allow_in_any_order(
         Rule(action, "Bash", None) if text is None else parse_rule(f"Bash({text})", action) for action, text in written
     ]
     chance.shuffle(rules)  # type: ignore[attr-defined]
-    said = Rules(tuple(rules), ROOT, HOME).judge(Subject(SHELL, "; ".join(commands)))
+    said = Permissions(tuple(rules), ROOT, HOME).judge(Subject(SHELL, "; ".join(commands)))
 
     def holds(action: Action, command: str) -> bool:
         return any(_means(text, command) for each, text in written if each == action)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.gates import Gate, Gates
-from plait.engine.permissions.ruling import Rules, Ruling, Subject
+from plait.engine.permissions.ruling import Permissions, Ruling, Subject
 from plait.kernel.effects import NOTHING, Allow, Deny, Plan, Stop, Think
 from plait.kernel.tools import Tool
 
@@ -31,7 +31,9 @@ class RulesGate:
     Deny beats ask beats allow between rules and hooks too. A rule's yes stands in place of the approver's.
     """
 
-    def __init__(self, rules: Rules, subject: Callable[[ToolCall, Tool], Subject], inner: Gates | None = None) -> None:
+    def __init__(
+        self, rules: Permissions, subject: Callable[[ToolCall, Tool], Subject], inner: Gates | None = None
+    ) -> None:
         self._rules = rules
         self._subject = subject
         self._inner = inner

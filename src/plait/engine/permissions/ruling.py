@@ -51,7 +51,7 @@ SILENT: Final = Ruling(None)
 
 
 @dataclass(frozen=True)
-class Rules:
+class Permissions:
     """All rules of a session, from all their sources."""
 
     rules: tuple[Rule, ...] = ()

@@ -1,0 +1,66 @@
+"""The permission rules of a session: what the caller, the spec, the user and the project say, put together.
+
+Floor: 5. Owns: which rules count; never: their language or their order (`engine.permissions`).
+
+Rules that forbid or ask count wherever they stand. Rules that allow count from a project only when it is trusted: a
+repository may be stricter than its user, and never more lenient. Most sessions have none, and load nothing for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plait.config.places import project_root
+from plait.config.settings import CONFIG_FILE, settings_in, user_settings
+from plait.engine.gates import Gates
+
+if TYPE_CHECKING:
+    from plait.engine.permissions.ruling import Permissions
+
+
+def permissions_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Permissions | None:
+    """Return the rules of a session that works in `cwd`, None where nobody has any.
+
+    Raises:
+        ConfigError: a file, a list or a rule cannot be used; the message names the place.
+    """
+    tables = [*_tables(schema, given, cwd)]
+    if not tables:
+        return None
+    from plait.engine.permissions.rule import rules_of
+    from plait.engine.permissions.ruling import Permissions
+
+    read = [(rule, may_allow) for table, source, may_allow in tables for rule in rules_of(table, source)]
+    rules = tuple(rule for rule, may_allow in read if may_allow or rule.action != "allow")
+    return Permissions(rules, os.path.realpath(cwd)) if rules else None
+
+
+def gated(permissions: Permissions | None, hooks: Gates | None) -> Gates | None:
+    """Return the gate of a session's turns: its rules about what its hooks leave, or either alone."""
+    if permissions is None:
+        return hooks
+    from plait.engine.permissions.gate import RulesGate
+    from plait.engine.permissions.subject import subject_of
+
+    return RulesGate(permissions, lambda call, tool: subject_of(call, tool, permissions.root), hooks)
+
+
+def _tables(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Iterator[tuple[object, str, bool]]:
+    """Yield each table of rules with its place, and whether its yes counts."""
+    yield from (
+        (table, source, True)
+        for table, source in ((given.get("permissions"), "permissions"), (schema.get("permissions"), "the agent spec"))
+        if table is not None
+    )
+    own, projects = user_settings(os.environ), project_root(cwd) / CONFIG_FILE
+    for path, may_allow in {projects: given.get("trust") is True, own: True}.items():
+        table = _in_file(path)
+        if table is not None:
+            yield table, str(path), may_allow
+
+
+def _in_file(path: Path) -> object:
+    return settings_in(path).get("permissions") if os.path.lexists(path) else None

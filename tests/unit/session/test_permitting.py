@@ -1,0 +1,119 @@
+"""Permission rules hold in a session: at every call, under every name, from every place they are written down in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plait.core.errors import ConfigError
+from plait.engine.spec import default_specification
+from plait.kernel.effects import Allow
+from plait.session.opening import init_session
+from plait.session.turns import run_turn
+from plait.testing import Call, Say, ScriptedModel
+
+SPEC = default_specification("m", "http://127.0.0.1:1/v1")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository to work in, and a home without settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
+    (tmp_path / "config" / "plait").mkdir(parents=True)
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    (root / ".env").write_text("SECRET\n")
+    (root / "a.txt").write_text("a\n")
+    return root
+
+
+class Yes:
+    """An approver that counts how often it is asked."""
+
+    asked = 0
+
+    def approve(self, call: Any, tool: Any) -> Allow:
+        """Say yes."""
+        self.asked += 1
+        return Allow(call)
+
+
+def results(project: Path, *calls: Call, approver: Any = None, **options: Any) -> list[str]:
+    """Return what each call came to in a session."""
+    model = ScriptedModel([Say(calls=[call]) for call in calls] + ["done"])
+    with init_session({**SPEC, **options.pop("spec", {})}, workspace=project, approver=approver, **options) as session:
+        run_turn(model, "m", session, "go").raise_for_status()
+        return [str(message["content"]) for message in session["messages"] if message["role"] == "tool"]
+
+
+def shell(command: str) -> Call:
+    """Return a call of the shell."""
+    return Call("exec_shell", {"command": command})
+
+
+def test_a_denied_call_does_not_run_whatever_an_approver_says(project: Path) -> None:
+    """The model is told which rule it was, other calls run, and the approver is not asked about what is decided."""
+    approver = Yes()
+    said = results(
+        project,
+        shell("echo hi"),
+        shell("echo hi; touch b"),
+        Call("read_file", {"path": ".env"}),
+        Call("read_file", {"path": "a.txt"}),
+        shell("true"),
+        approver=approver,
+        permissions={"allow": ["Bash(echo:*)"], "deny": ["Bash(touch:*)", "Read(./.env)"]},
+    )
+    assert ["hi", "a\n"] == [said[0], said[3]]
+    assert ["the rule deny Bash(touch:*)", "the rule deny Read(./.env)"] == [
+        text.partition("Denied by ")[2].partition(" (")[0] for text in said[1:3]
+    ]
+    assert not (project / "b").exists()
+    assert 1 == approver.asked
+
+
+def test_what_is_to_be_asked_about_is_refused_without_anybody_to_ask(project: Path) -> None:
+    """An `ask` rule reaches tools that no approver is asked about otherwise, and fails closed."""
+    call = Call("read_file", {"path": "a.txt"})
+    approver = Yes()
+    alone, asked = (results(project, call, approver=who, permissions={"ask": ["Read"]}) for who in (None, approver))
+    assert "nobody to ask" in alone[0]
+    assert (["a\n"], 1) == (asked, approver.asked)
+
+
+def test_rules_of_a_spec_hold(project: Path) -> None:
+    """An agent spec may carry its own."""
+    said = results(project, shell("touch b"), spec={"permissions": {"deny": ["Bash"]}})
+    assert "the rule deny Bash (the agent spec, deny 1)" in said[0]
+    assert not (project / "b").exists()
+
+
+def test_a_project_may_be_stricter_and_not_more_lenient(project: Path, tmp_path: Path) -> None:
+    """What its file forbids is forbidden; what it allows counts when somebody vouches for it, as the user's does."""
+    (project / "plait.toml").write_text('[permissions]\nallow = ["Bash(touch:*)"]\ndeny = ["Bash(echo:*)"]\n')
+    calls = (shell("touch b"), shell("echo x"))
+
+    def counted(**options: Any) -> tuple[int, bool]:
+        approver = Yes()
+        said = results(project, *calls, approver=approver, **options)
+        return approver.asked, "Denied by the rule" in said[1]
+
+    assert [(1, True), (1, True), (0, True)] == [counted(), counted(trust=False), counted(trust=True)]
+    (tmp_path / "config" / "plait" / "plait.toml").write_text('[permissions]\nallow = ["Bash(touch b)"]\n')
+    assert (0, True) == counted()
+
+
+@pytest.mark.parametrize("place", ["keyword", "spec", "user", "project"])
+def test_a_rule_that_cannot_be_used_opens_no_session(project: Path, tmp_path: Path, place: str) -> None:
+    """Wherever it stands, it is a mistake with its place, and never no rule."""
+    table = {"deny": ["Bash("]}
+    if place in ("user", "project"):
+        folder = tmp_path / "config" / "plait" if place == "user" else project
+        (folder / "plait.toml").write_text('[permissions]\ndeny = ["Bash("]\n')
+    schema = {**SPEC, "permissions": table} if place == "spec" else SPEC
+    named = {"keyword": "permissions, deny 1", "spec": "the agent spec, deny 1"}.get(place, "plait.toml, deny 1")
+    with pytest.raises(ConfigError, match=named):
+        init_session(schema, workspace=project, permissions=table if place == "keyword" else None)

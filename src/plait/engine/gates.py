@@ -37,24 +37,31 @@ class Gates(Protocol):
 
     def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
         """Judge a call before the approver does."""
+        ...
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
         """Answer in place of somebody who is about to be asked; None leaves it to them."""
+        ...
 
     def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
         """Look at what a call that ran came to, and return what the model gets; in any thread."""
+        ...
 
     def before_think(self, ask: Think, cancel: Cancel) -> None:
         """Hear of a request before it is made; raise `Interrupted` where it may not be."""
+        ...
 
     def at_end(self, cancel: Cancel) -> Plan:
         """Say what is to happen when the model has answered and the turn would end."""
+        ...
 
     def stop(self) -> Stop | None:
         """Return the end of the turn that somebody wanted meanwhile."""
+        ...
 
     def tell(self) -> None:
         """Tell the observers what there is to tell; in the turn's own thread."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

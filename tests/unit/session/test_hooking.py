@@ -452,7 +452,7 @@ def test_the_user_s_own_hooks_the_spec_s_and_the_repository_s(here: Path) -> Non
     write(Path.home() / ".config/plait/hooks.json", at("Stop", "true"))
     own = write(here / ".plait/hooks.json", at("Stop", "false"))
     write(here / ".codex/hooks.json", at("Stop", "codex"))
-    spec = {**SPEC, "behaviour": {**SPEC["behaviour"], "hooks": at("Stop", "spec")}}
+    spec = {**SPEC, "behaviour": {"hooks": at("Stop", "spec")}}
     notice = f"the repository's own hooks are not run, because it is not trusted: {own}"
 
     def listed(**options: Any) -> tuple[list[object], list[str]]:

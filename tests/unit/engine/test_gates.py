@@ -135,7 +135,7 @@ def test_a_gate_hears_of_everything_in_order(colour: Colour) -> None:
 @both
 def test_words_of_a_gate_and_of_the_approver(colour: Colour) -> None:
     """Deny needs nobody, allow spares the approver, ask makes it a person's question, silence leaves it as it was."""
-    cases: list[tuple[str | None, Any, list[tuple[str, str]], tuple[str, str]]] = [
+    cases: list[tuple[Any, Any, list[tuple[str, str]], tuple[str, str]]] = [
         ("deny", Person(), [], ("denied", "why")),
         ("allow", Person(says=False), [], ("ok", "echo:hi")),
         ("ask", Person(), [("echo", "why")], ("ok", "echo:hi")),

@@ -6,13 +6,14 @@ Floor: 4. Owns: one call in the caller's thread; never: the steps of it (`kernel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.core.facts import Entry, Fact
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.side_calls import side_call_told
+from plait.core.values import dataclass
 from plait.engine.base_host import Stage
 from plait.engine.sync_host import SyncHost
 from plait.kernel.drivers import drive

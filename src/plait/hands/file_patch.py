@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands import textfile
 from plait.hands.atomic import Before, Mode, is_temporary, remove
 from plait.hands.diff import DiffSummary, summarise

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os.path
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.textfile import require_text
 
 PATCH_CHARS_MAX: Final = 8 * 1024 * 1024

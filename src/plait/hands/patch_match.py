@@ -11,10 +11,10 @@ first behind the lines that `@@` names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.near_match import Shift, folded, shift_between
 from plait.hands.patch import Hunk
 from plait.hands.patch_hints import why_no_place

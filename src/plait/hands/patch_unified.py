@@ -6,10 +6,11 @@ Floor: 2. Owns: reading headers, paths and hunks; never: a file.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.patch import FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
 
 _NUMBERS: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.near_match import Shift
 from plait.hands.patch import Hunk, PatchLine
 from plait.hands.patch_match import Ground, Placed, bare, place, shift_of

@@ -5,8 +5,11 @@ Floor: 5. Owns: that memory; never: a change of it (`tool_choice`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 
+from plait.core.facts import TOOLS_CHOSEN, Fact, Observation
+from plait.core.values import dataclass
 from plait.kernel.tools import Tool
 
 
@@ -28,3 +31,12 @@ class Chosen:
     def to_dict(self) -> dict[str, object]:
         """Return the names as plain JSON."""
         return {"removed": sorted(self.put_away), "added": sorted(self.added)}
+
+
+def chosen_in(facts: Iterable[Fact]) -> Mapping[str, object] | None:
+    """Return what was chosen last in a session, None where nothing ever was."""
+    told = (fact.data for fact in facts if isinstance(fact, Observation) and fact.type == TOOLS_CHOSEN)
+    last = None
+    for each in told:
+        last = each
+    return last

@@ -26,6 +26,7 @@ from plait.session import prompt
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.capture import capture_in
+from plait.session.chosen import chosen_in
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.heads import heads, loading_told, setup_of
 from plait.session.hook_sources import sources_of
@@ -39,7 +40,6 @@ from plait.session.session import REQUIRED, Following, Live, Recovery, Session, 
 from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, key_source_of
 from plait.session.tabling import dispatch_of, table_of, toolbox_options
-from plait.session.tool_choice import chosen_again
 from plait.tools.extra_specs import ROLLBACK
 from plait.tools.spec import schema_entry
 from plait.tools.todo import follow_todos
@@ -183,7 +183,10 @@ def _open(
     standing = Standing(log, cwd, key_source_of(schema), told, snapshot, _recovery(kept), capture=capture)
     live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
-    chosen_again(opened, kept.facts)
+    if (chosen := chosen_in(kept.facts)) is not None:
+        from plait.session.tool_choice import choose_again  # most sessions keep to their spec
+
+        choose_again(opened, chosen)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
         _restore(opened, earlier)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import ConfigError
-from plait.core.facts import TOOLS_CHOSEN, Fact, Observation
+from plait.core.facts import TOOLS_CHOSEN, Observation
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
 from plait.session import prompt
@@ -79,16 +79,13 @@ def activate_tool(session: Session, name: str) -> str:
         return own
 
 
-def chosen_again(session: Session, facts: Iterable[Fact]) -> None:
+def choose_again(session: Session, told: Mapping[str, object]) -> None:
     """Take away and give what was chosen before the session was closed; what is not known any more is passed over."""
-    told = [fact.data for fact in facts if isinstance(fact, Observation) and fact.type == TOOLS_CHOSEN]
-    if not told:
-        return
     live = session._live
-    for name in _names(told[-1], "removed"):
+    for name in _names(told, "removed"):
         if live.conversation.terms.tools.get(name) is not None:
             _take_away(session, live, name)
-    for name in _names(told[-1], "added"):
+    for name in _names(told, "added"):
         if live.conversation.terms.tools.get(name) is None:
             try:
                 _give(session, live, name)

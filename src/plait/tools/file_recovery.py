@@ -14,8 +14,6 @@ from typing import Final
 from plait.core.messages import ToolResult
 from plait.hands.atomic import is_temporary
 from plait.hands.edit import Many, Replacement, Settled, WriteIntent, WritePlan, plan_edit, plan_write, settle
-from plait.hands.file_patch import plan_hunks
-from plait.hands.patch import hunks_for
 from plait.hands.versions import Versions
 from plait.hands.workspace import Files, Pinned
 from plait.kernel.tools import Recovery, ToolContext
@@ -90,6 +88,9 @@ def planned_replacement(otherwise: Many) -> Plan:
 
     def plan(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
         if keywords.get("patch"):
+            from plait.hands.file_patch import plan_hunks  # most calls have none
+            from plait.hands.patch import hunks_for
+
             hunks = hunks_for(str(keywords["path"]), str(keywords["patch"]))
             return plan_hunks(target, hunks, expected_sha256=_expected(keywords))[0]
         old, new = keywords.get("old_str", keywords.get("old")), keywords.get("new_str", keywords.get("new"))

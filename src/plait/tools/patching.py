@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.hands.edit import Settled, WriteIntent, Written, settle
-from plait.hands.file_patch import PatchPlan, Removal, Step, plan_hunks, planned_patch
 from plait.hands.locks import FileLocks
-from plait.hands.patch import hunks_for, parse_patch
 from plait.hands.reach import Place
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
 from plait.tools.checkpoints import Checkpointer, recording
 from plait.tools.file_recovery import BEGAN, FileRecovery, as_intended, root_digest, told
 from plait.tools.files import changed
+
+if TYPE_CHECKING:
+    from plait.hands.file_patch import PatchPlan, Step
 
 _DIFF_LINES_MAX: Final = 400
 _DIFF_CHARS_MAX: Final = 40_000
@@ -55,6 +56,9 @@ class Patching:
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
         """Apply a patch of any number of files, all of it or nothing."""
+        from plait.hands.file_patch import planned_patch  # most sessions have no patch, and begin without all this
+        from plait.hands.patch import parse_patch
+
         files = self.ground.places(call)
         with planned_patch(files, parse_patch(input), self.locks) as plan:
             plan = plan.under(_temporaries(call))
@@ -67,6 +71,9 @@ class Patching:
 
     def patch_file(self, path: str, patch: str, expected_sha256: str | None, call: ToolContext | None) -> Answer:
         """Apply the hunks of a patch to one file. Raises `Refusal`."""
+        from plait.hands.file_patch import plan_hunks
+        from plait.hands.patch import hunks_for
+
         with self.ground.places(call).pin(path, "write") as target, self.locks.hold(target):
             hunks = hunks_for(path, patch)
             plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
@@ -82,6 +89,9 @@ class Patching:
         return Recovery(self._intend, self._settle)
 
     def _intend(self, keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
+        from plait.hands.file_patch import planned_patch
+        from plait.hands.patch import parse_patch
+
         with planned_patch(self.ground.places(context), parse_patch(str(keywords["input"]))) as plan:
             changes = plan.changes
         versions = self.ground.versions()
@@ -124,9 +134,11 @@ def intents_of(intent: Mapping[str, object]) -> list[WriteIntent]:
 
 def patched_places(text: object, classify: Callable[[str], Place]) -> Place:
     """Say how far the paths of a patch lead; one that cannot be read leads nowhere."""
+    from plait.hands.patch import parse_patch
+
     with suppress(Refusal):
-        places = [classify(path) for each in parse_patch(str(text)) for path in each.paths]
-        return max(places, key=_WORSE.__getitem__, default="inside")
+        places: list[Place] = [classify(path) for each in parse_patch(str(text)) for path in each.paths]
+        return max(places, key=lambda place: _WORSE[place]) if places else "inside"
     return "inside"
 
 
@@ -162,8 +174,7 @@ def _data(plan: PatchPlan) -> dict[str, object]:
 
 def _left(step: Step) -> str | None:
     """Return the digest of what a step leaves under its last path."""
-    change = step.changes[0]
-    return None if isinstance(change, Removal) else change.intent.after
+    return step.changes[0].intent.after
 
 
 def _made(written: Sequence[Written]) -> list[str]:

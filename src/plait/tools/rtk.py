@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, RunOptions
 from plait.hands.process import run

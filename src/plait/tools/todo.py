@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.core.events import Committed, Event
 from plait.core.facts import CLEAR, Fact, Observation, Reset, ToolEnd
 from plait.core.side_calls import as_own_call
+from plait.core.values import dataclass
 from plait.tools.answer import Answer, Reply, answering
 
 State = Literal["pending", "in_progress", "done"]

@@ -17,15 +17,15 @@ from plait._version import __version__
 from plait.core.errors import MCPError
 from plait.core.redact import redact_secrets
 from plait.tools.mcp.config import ServerConfig
+from plait.tools.mcp.http import http_transport
 from plait.tools.mcp.log import ServerLog
 from plait.tools.mcp.sdk import load_sdk
-from plait.tools.mcp.sieve import Incoming, Sieve, sifted
+from plait.tools.mcp.sieve import Sieve
 from plait.tools.mcp.stdio import stdio_transport
 
 TOOLS_MAX: Final = 512
 """Tools of one server that are looked at."""
 _PAGES_MAX: Final = 50
-_HTTP_BYTES_MAX: Final = 16 << 20
 _SAID_CHARS_MAX: Final = 300
 _CLOSED: Final = -32_000
 """The code with which the package says that a connection has ended."""
@@ -216,7 +216,7 @@ class Link:
         sieve = self._sieve = Sieve(self._log, self._types)
         if self._config.kind == "stdio":
             return stdio_transport(self._config, self._log, sieve, self._over.set)
-        return _http_transport(self._config, sieve, self._over.set)
+        return http_transport(self._config, sieve, self._over.set)
 
     async def _listen(self, client: Any) -> None:
         """Hear of changed tools where the newer protocol wants to be asked for that."""
@@ -245,26 +245,6 @@ class Link:
     def _said(self) -> str:
         tail = self._log.tail()
         return f"; it said: {tail}" if tail else ""
-
-
-@asynccontextmanager
-async def _http_transport(
-    config: ServerConfig, sieve: Sieve, on_end: Callable[[], None]
-) -> AsyncIterator[tuple[Incoming, Any]]:
-    from mcp.client.sse import sse_client
-    from mcp.client.streamable_http import streamable_http_client
-    from mcp.shared._httpx_utils import create_mcp_http_client
-
-    headers = dict(config.headers)
-    if config.kind == "sse":
-        async with sse_client(config.url, headers=headers, timeout=config.timeout_s) as (read, write):
-            yield Incoming(sifted(read, sieve), on_end), write
-        return
-    async with (
-        create_mcp_http_client(headers=headers) as http,
-        streamable_http_client(config.url, http_client=http, max_sse_event_size=_HTTP_BYTES_MAX) as (read, write),
-    ):
-        yield Incoming(sifted(read, sieve), on_end), write
 
 
 async def _no_check(name: str, result: object) -> None:

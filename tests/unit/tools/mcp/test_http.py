@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -65,3 +71,84 @@ def test_an_address_where_nobody_is_is_an_error() -> None:
     with pytest.raises(MCPError, match=r"'gone' \(http://127.0.0.1:9/mcp\) cannot be used") as caught:
         MCPClient(config).connect()
     assert "secret" not in str(caught.value)
+
+
+class Raw:
+    """Answers every POST with one body, and dies when it is told to."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], tuple[dict[str, str], bytes] | None]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                answered = answer(asked)
+                if answered is None:
+                    self.close_connection = True
+                    return
+                headers, body = answered
+                self.send_response(200 if body else 202)
+                for name, value in {"Content-Type": "application/json", **headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with suppress(OSError):
+                    self.wfile.write(body)
+
+            def do_GET(self) -> None:
+                self.send_error(405)
+
+            def do_DELETE(self) -> None:
+                self.send_error(405)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
+
+    def __enter__(self) -> Raw:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_what_an_address_answers_is_bounded_and_its_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body without end, a packed one and a connection that is cut cost their call at once, and no other."""
+    monkeypatch.setattr("plait.tools.mcp.http.BODY_BYTES_MAX", 100_000)
+    text = {"content": [{"type": "text", "text": "fine"}]}
+
+    def answer(asked: dict[str, Any]) -> tuple[dict[str, str], bytes] | None:
+        method, headers, result = asked["method"], {}, text
+        if "id" not in asked:
+            return {}, b""
+        if method == "initialize":
+            info = {"name": "raw", "version": "1"}
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+        elif method == "tools/list":
+            result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("fine", "cut")]}
+        elif method != "tools/call":
+            error = {"code": -32601, "message": "no"}
+            return {}, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode()
+        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        match asked.get("params", {}).get("name"):
+            case "huge":
+                body = body.replace(b"fine", b"x" * 200_000)
+            case "packed":
+                headers, body = {"Content-Encoding": "gzip"}, gzip.compress(body)
+            case "cut":
+                return None
+        return headers, body
+
+    with Raw(answer) as server, MCPClient({"name": "raw", "url": server.url, "timeout": 20}) as client:
+        began_s = time.monotonic()
+        for name in ("huge", "packed"):
+            with pytest.raises(MCPError):
+                client.call_tool(name)
+            answered: Any = client.call_tool("fine")
+            assert "fine" == answered["content"][0]["text"]
+        with mcp_tools([{"name": "raw", "url": server.url, "timeout": 20}]) as (fine, cut):
+            assert "unknown" == asyncio.run(cut.fn()).status
+            assert "fine" == asyncio.run(fine.fn()).content
+        assert time.monotonic() - began_s < 10

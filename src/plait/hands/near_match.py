@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Final, Literal
 
+from plait.core.values import dataclass
 from plait.hands.textfile import Span, newline_at
 
 How = Literal["", "blanks", "indentation", "characters"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.facts import Fact, Observation, ToolEnd, ToolStart
 from plait.core.side_calls import as_own_call
+from plait.core.values import dataclass
 from plait.hands.edit import WriteIntent
 from plait.tools.file_recovery import real_name, root_digest
 

@@ -12,12 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plait.core.errors import Refusal
 from plait.core.events import Committed, Event
 from plait.core.facts import Fact, ToolEnd
+from plait.core.values import dataclass
 from plait.hands.atomic import is_temporary, temporary_name
 from plait.hands.edit import Version, WriteIntent, read_version
 from plait.hands.locks import FileLocks

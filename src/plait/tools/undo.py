@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.edit import read_version
 from plait.hands.locks import FileLocks
 from plait.hands.versions import TakenBack, Versions, take_back

@@ -24,6 +24,7 @@ from plait.hands.search import SearchQuery, search
 from plait.hands.walk import WalkRules
 from plait.hands.workspace import Workspace
 from plait.tools.answer import Reply
+from plait.tools.coding import coding_tools
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 from tests.unit.wire.cases import CASES
 
@@ -335,6 +336,15 @@ def git_as_a_way_out(box: Toolbox) -> None:
     ):
         assert ("FORBIDDEN", path) == (code_of(box.write_file(path, "x")), path)
     assert "FORBIDDEN" == code_of(box.str_replace(".git/config", "core", "x"))
+    for section in (
+        "Add File: vendor/sub/.git/hooks/x",
+        "Delete File: .git/config",
+        "Add File: b\n+b\n*** Delete File: way/x",
+    ):
+        assert "FORBIDDEN" == code_of(box.patching.apply_patch(f"*** Begin Patch\n*** {section}\n*** End Patch"))
+    strict = {tool.name: tool for tool in coding_tools(root, authorize=lambda _: True)}
+    refused = strict["write_file"].fn(path=".git/hooks/x", content="x")
+    assert (True, False) == ("FORBIDDEN" in str(refused), (root / ".git/hooks").exists())
     assert ("[core]\n", "[core]\n") == (text_of(box.read_file(".git/config")), (root / ".git/config").read_text())
     assert [] == list((root / "vendor/sub/.git/hooks").iterdir())
     assert [None] * 3 == [code_of(box.write_file(path, "*\n")) for path in (".gitattributes", ".gitignore", "git/x")]

@@ -1,115 +1,40 @@
-"""Hooks in a session: when each is asked, what it is told, and what follows from what it says."""
+"""What follows in a session from what hooks say."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
-import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import plait
-from plait import HookBlock, load_hooks, register_hook, session_hooks
-from plait.core.errors import ConfigError, PolicyError
+from plait import HookBlock, register_hook, session_hooks
+from plait.core.errors import PolicyError
 from plait.core.messages import ToolCall
-from plait.engine.spec import default_specification
-from plait.hands.process_tree import Tree
-from plait.hooks.events import EVENTS
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session import hook_terms
 from plait.session.cancelling import CancelToken
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session, compact_session
-from plait.session.result import SessionResult
-from plait.session.session import Session
-from plait.session.turns import run_turn
+from plait.session.resetting import compact_session
 from plait.testing import Call, Fail, Say, ScriptedModel
-
-SPEC = default_specification("m", "http://127.0.0.1:1/v1")
-Payload = dict[str, Any]
+from tests.unit.session.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents
 
 
-class Heard:
-    """Hooks that write down what they are told, and events that are told."""
+class Person:
+    """An approver with somebody behind it."""
 
     def __init__(self) -> None:
-        self.told: list[Payload] = []
-        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.asked: list[str] = []
 
-    def __call__(self, payload: Payload) -> None:
-        """Be a hook that says nothing."""
-        self.told.append(payload)
-
-    def on_event(self, name: str, event: Any) -> None:
-        """Be the handler of a session."""
-        self.events.append((name, dict(event)))
-
-    def names(self) -> list[str]:
-        """Return which events hooks were asked at."""
-        return [payload["hook_event_name"] for payload in self.told]
-
-    def texts(self, name: str = "hook_warning") -> list[str]:
-        """Return what events of a name say."""
-        return [str(data["text"]) for kind, data in self.events if kind == name]
-
-
-def at(event: str, *hooks: Any, matcher: str = "") -> dict[str, Any]:
-    """Return hooks for one event as a source."""
-    made = [hook if callable(hook) or isinstance(hook, dict) else {"command": hook} for hook in hooks]
-    return {event: [{"matcher": matcher, "hooks": made}]}
-
-
-def everywhere(hook: Callable[[Payload], object]) -> dict[str, Any]:
-    """Return one hook for every event."""
-    return {event: [{"hooks": [hook]}] for event in EVENTS}
-
-
-def ask(session: Session, *script: Any, task: str = "go", **options: Any) -> SessionResult[Any]:
-    """Run a turn against a script."""
-    with ScriptedModel(list(script)) as model:
-        return run_turn(model, "m", session, task, **options)
-
-
-def contents(session: Session, role: str = "tool") -> list[str]:
-    """Return what messages of a role say."""
-    return [str(message["content"]) for message in session["messages"] if message["role"] == role]
-
-
-SHELL = Call("exec_shell", {"command": "echo hi"})
-
-
-def test_every_moment_of_a_session() -> None:
-    """Hooks are asked in the order in which things happen, with who, where and what."""
-    heard = Heard()
-    with init_session(SPEC, hooks=everywhere(heard), session_id="s1") as session:
-        ask(session, Say(calls=[SHELL]), "done", sender={"kind": "peer", "name": "p"})
-        journal = f"{session.kept_in}/journal.jsonl"
-
-    names = "SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SessionEnd".split()
-    start, prompt, before, after, stop, end = heard.told
-    assert names == heard.names()
-    common = {"session_id": "s1", "cwd": str(Path.cwd()), "model": "m", "permission_mode": "default"}
-    assert all(common.items() <= payload.items() for payload in heard.told)
-    assert [journal] * 3 == [payload["transcript_path"] for payload in (start, prompt, end)]
-    assert ("startup", "go", {"kind": "peer", "name": "p"}) == (start["source"], prompt["prompt"], prompt["sender"])
-    assert ("Bash", "exec_shell", {"command": "echo hi"}) == (
-        before["tool_name"],
-        before["plait_tool_name"],
-        before["tool_input"],
-    )
-    assert ("hi\n", before["tool_use_id"]) == (after["tool_response"].rstrip() + "\n", after["tool_use_id"])
-    assert (False, "done", "other") == (stop["stop_hook_active"], stop["last_assistant_message"], end["reason"])
-    assert 1 == len({payload["prompt_id"] for payload in (prompt, before, after, stop)})
-    assert not Path(start["scratchpad_dir"]).exists()
+    def approve(self, call: ToolCall, tool: Tool) -> bool:
+        """Say yes."""
+        self.asked.append(call.name)
+        return True
 
 
 @pytest.mark.parametrize(
@@ -166,31 +91,6 @@ def test_a_read_only_session_and_a_stop_that_waits_for_tests() -> None:
         assert (["go", "run the tests first"], [False, True]) == (contents(session, "user"), seen)
         assert not Path("x").exists()
         assert [entry.to_dict(), "Stop"] == [session_hooks(session)[0], session_hooks(session)[1]["event"]]
-
-
-def test_what_cannot_be_registered() -> None:
-    """An unknown event, neither or both of function and command, and values that mean nothing are refused."""
-    with init_session(SPEC) as session:
-        for wrong in (
-            {"event": "BeforeTool", "fn": print},
-            {"event": "Stop"},
-            {"event": "Stop", "fn": print, "command": "x"},
-            {"event": "Stop", "fn": print, "timeout": -1.0},
-            {"event": "Stop", "fn": print, "on_error": "stop"},
-            {"event": "Stop", "fn": print, "on_error": "deny", "async_": True},
-        ):
-            with pytest.raises(ValueError, match=r"event|function|timeout|on_error"):
-                register_hook(session, **wrong)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError):
-            load_hooks(session, {"Stop": 1})
-        assert ([], ["Stopp: no event is called 'Stopp' here, so its hooks are left out; did you mean 'Stop'?"]) == (
-            load_hooks(session, {"Stopp": []})
-        )
-        assert [] == session_hooks(session)
-        load_hooks(session, at("Stop", print))
-        assert ["Stop"] == [hook["event"] for hook in session_hooks(session)]
-    with pytest.raises(ConfigError, match="open session"):
-        register_hook(dict(session), "Stop", print)  # type: ignore[arg-type]
 
 
 def test_a_tool_that_is_the_shell_by_another_name() -> None:
@@ -256,18 +156,6 @@ def test_a_long_context_is_kept_where_the_model_can_read_it() -> None:
         ask(session, Say(calls=[Call("read_file", {"path": path})]), "done")
 
         assert (True, True) == (len(prompt) < 6_500, contents(session)[0].startswith("xxxx"))
-
-
-class Person:
-    """An approver with somebody behind it."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def approve(self, call: ToolCall, tool: Tool) -> bool:
-        """Say yes."""
-        self.asked.append(call.name)
-        return True
 
 
 def test_hooks_before_the_approver() -> None:
@@ -397,91 +285,6 @@ def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "busy" in heard.told[0]["message"]
 
 
-def test_resume_and_replay_need_no_hook_again() -> None:
-    """What hooks changed stands in the journal: a resume has the same conversation, and a replay proves it unasked."""
-    calls: list[str] = []
-
-    def change(payload: Payload) -> object:
-        calls.append(payload["hook_event_name"])
-        own = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "echo ho"}}
-        return {"hookSpecificOutput": own}
-
-    def once(payload: Payload) -> None:
-        raise HookBlock("look again")
-
-    hooks = [at("PreToolUse", change), at("Stop", once), at("SessionStart", "echo from $PLAIT_PROJECT_DIR")]
-    post = at(
-        "PostToolUse", lambda payload: {"decision": "block", "reason": "bad"} if "denied" in str(payload) else None
-    )
-    with init_session(SPEC, hooks=[*hooks, post], session_id="r1") as session:
-        ask(session, Say(calls=[SHELL]), "done", "really")
-        before = list(session["messages"])
-    heard = Heard()
-
-    with init_session(
-        SPEC, resumed_from="r1", hooks=[at("SessionStart", heard, lambda payload: "welcome back")]
-    ) as again:
-        assert before == again["messages"]
-        ask(again, "fine", task="and?")
-        assert ("resume", "and?\n\nwelcome back") == (heard.told[0]["source"], contents(again, "user")[-1])
-        assert before[0] == again["messages"][0]
-
-    told = replay_session("r1", SPEC)
-    assert (True, ["PreToolUse"]) == (told.is_same, calls)
-
-
-def test_a_cleared_conversation_is_over() -> None:
-    """Emptying a conversation ends it for its hooks, by its own reason."""
-    heard = Heard()
-    with init_session(SPEC, hooks=at("SessionEnd", heard)) as session:
-        ask(session, "hi")
-        clear_session(session)
-    assert ["clear", "other"] == [payload["reason"] for payload in heard.told]
-
-
-def write(path: Path, data: object) -> Path:
-    """Write JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data))
-    return path
-
-
-def test_the_user_s_own_hooks_the_spec_s_and_the_repository_s(here: Path) -> None:
-    """All layers count in their order; the repository's own only where the embedder vouches, else that is said once."""
-    (here / ".git").mkdir()
-    write(Path.home() / ".config/plait/hooks.json", at("Stop", "true"))
-    own = write(here / ".plait/hooks.json", at("Stop", "false"))
-    write(here / ".codex/hooks.json", at("Stop", "codex"))
-    spec = {**SPEC, "behaviour": {"hooks": at("Stop", "spec")}}
-    notice = f"the repository's own hooks are not run, because it is not trusted: {own}"
-
-    def listed(**options: Any) -> tuple[list[object], list[str]]:
-        heard = Heard()
-        with init_session(spec, on_event=heard.on_event, hooks=at("Stop", "kwarg"), **options) as session:
-            return [hook["command"] for hook in session_hooks(session)], heard.texts()
-
-    assert (["kwarg", "spec", "true"], [notice]) == listed()
-    assert (["kwarg", "spec", "false", "true"], []) == listed(trust=True)
-    assert (["kwarg", "spec", "false", "codex", "true"], []) == listed(trust=True, hooks_compat=["codex"])
-    assert (["kwarg", "spec", "true"], []) == listed(trust=False)
-    assert ([], []) == listed(hooks_enabled=False)
-    spec["hooks_enabled"] = False
-    assert ([], []) == listed()
-    assert ["kwarg", "spec", "true"] == listed(hooks_enabled=True)[0]
-
-
-def test_a_broken_file_opens_no_session(here: Path) -> None:
-    """A hooks file that cannot be read is an error with its place, and never a session without hooks."""
-    path = Path.home() / ".config/plait/hooks.json"
-    write(path, {}).write_text('{"hooks": ')
-
-    with pytest.raises(ConfigError, match=rf"{path}:1:11' are no JSON"):
-        init_session(SPEC, session_id="s1")
-    init_session(SPEC, session_id="s1", hooks_enabled=False).close()
-    path.unlink()
-    init_session(SPEC, session_id="s1").close()
-
-
 def test_a_handler_that_breaks_does_not_break_a_hook() -> None:
     """An exception of an observer at a hook's event comes out of the turn, after the history is closed."""
 
@@ -529,26 +332,3 @@ def test_contexts_of_calls_side_by_side_do_not_mix() -> None:
         ask(session, Say(calls=[Call("echo", {"text": text}) for text in "abcd"]), "done")
 
         assert [f"{text}\n\nPreToolUse {text}\n\nPostToolUse {text}" for text in "abcd"] == contents(session)
-
-
-def test_a_session_without_hooks_loads_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither opening nor running nor closing needs the modules that ask hooks."""
-    for name in ("plait.session.registering", "plait.session.hooking", "plait.hooks.asking"):
-        monkeypatch.setitem(sys.modules, name, None)
-
-    with init_session(SPEC) as session:
-        assert "done" == ask(session, Say(calls=[SHELL]), "done").final_reply
-
-
-def test_a_dropped_session_leaves_nothing_running() -> None:
-    """What hooks have begun and nobody waits for ends with the session, also with one that is only dropped."""
-    session = init_session(SPEC, hooks=at("SessionStart", {"command": "echo $$ > pid; sleep 300", "async": True}))
-    register_hook(session, "Stop", lambda payload, held=session: None)
-    mark = session._live.hooks.hooks.leftovers.mark  # type: ignore[union-attr]
-    while not Tree(0, mark).members():
-        time.sleep(0.001)
-
-    del session
-    gc.collect()
-
-    assert [] == Tree(0, mark).members()

@@ -15,6 +15,7 @@ from plait.core.values import dataclass
 
 TOOLS_LOADED: Final = "tools_loaded"
 """Member of a result's data that says which tools it has loaded."""
+RECEIPT_VERSION: Final = 1
 
 Purpose = Literal["step", "compaction", "repair", "side_query"]
 
@@ -112,3 +113,8 @@ class ProviderFailed(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}; {self.gave_up}" if self.gave_up else self.message
+
+
+def loaded_receipt(names: Sequence[str], surface: str = "", run: str = "") -> dict[str, object]:
+    """Return data of a result that say which tools it has loaded, for which surface and run."""
+    return {TOOLS_LOADED: {"version": RECEIPT_VERSION, "surface": surface, "run": run, "names": list(names)}}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import REFUSAL_STATUS
-from plait.core.exchange import TOOLS_LOADED, ToolSchema
+from plait.core.exchange import RECEIPT_VERSION, TOOLS_LOADED, ToolSchema, loaded_receipt
 from plait.core.messages import Control, Message, Opaque, ToolCall, ToolResult
 from plait.core.strict_json import dump
 
@@ -27,7 +27,6 @@ CARRIED: Final = "plait"
 """The wire of parts that carry receipts on: no endpoint's, so that they are sent to none."""
 MARK: Final = "tools"
 """Plait's own mark of messages that load tools and say nothing else."""
-_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +56,7 @@ class Deferral:
 
 def receipt(names: Sequence[str], deferral: Deferral) -> dict[str, object]:
     """Return what a search puts into the data of its result."""
-    told = {"version": _VERSION, "surface": deferral.surface, "run": deferral.run, "names": list(names)}
-    return {TOOLS_LOADED: told}
+    return loaded_receipt(names, deferral.surface, deferral.run)
 
 
 def schema_bytes(tool: ToolSchema) -> int:
@@ -166,7 +164,7 @@ def _receipts(message: Message, deferral: Deferral) -> Iterator[tuple[str, ...]]
 
 
 def _names(told: object, deferral: Deferral) -> tuple[str, ...] | None:
-    if not isinstance(told, Mapping) or told.get("version") != _VERSION:
+    if not isinstance(told, Mapping) or told.get("version") != RECEIPT_VERSION:
         return None
     if (told.get("surface"), told.get("run")) != (deferral.surface, deferral.run):
         return None

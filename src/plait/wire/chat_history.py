@@ -3,15 +3,16 @@
 Floor: 1. Owns: the way back from `chat_encode`; never: a request.
 
 `decode_messages(encoded) == messages` but for what this wire has no place for: plait's own marks, a result's status
-(an error is told from its words) and its data, the order of text and calls inside one message, where text is cut
-into parts, the origin of a message, reasoning that is not echoed, and the role `summary`, which comes back as `user`
-unless the message says `compacted_summary`.
+(an error is told from its words) and its data but for the tools that it has loaded, the order of text and calls inside
+one message, where text is cut into parts, the origin of a message, reasoning that is not echoed, and the role
+`summary`, which comes back as `user` unless the message says `compacted_summary`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from plait.core.exchange import loaded_receipt
 from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from plait.wire.calls import text_of_arguments
 from plait.wire.encoding import ERROR_PREFIX
@@ -103,7 +104,17 @@ def _result(item: Mapping[str, object]) -> ToolResult:
     text = "".join(part.text for part in parts if isinstance(part, Text))
     images = tuple(part for part in parts if isinstance(part, Image))
     call_id = str(item.get("tool_call_id") or item.get("name") or "")
+    names = list(_references(item.get("content")))
+    if names and not text:
+        return ToolResult(call_id, f"Loaded: {', '.join(names)}", data=loaded_receipt(names))
     return ToolResult(call_id, text, is_error=text.startswith(ERROR_PREFIX), images=images)
+
+
+def _references(content: object) -> Iterator[str]:
+    """Yield the names of tools that a search has loaded by reference."""
+    for part in content if isinstance(content, (list, tuple)) else ():
+        if isinstance(part, Mapping) and part.get("type") == "tool_reference" and isinstance(part.get("name"), str):
+            yield part["name"]
 
 
 def _first_text(item: Mapping[str, object], names: Iterable[str]) -> str:

@@ -11,12 +11,14 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema, View
 from plait.core.messages import Message, ToolCall, ToolResult, assistant, user
-from plait.kernel.deferral import ActivationLimits, Deferral, Loading, carried, receipt
+from plait.kernel.deferral import ActivationLimits, Deferral, Loading, active, carried, receipt
 from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.client_model import ClientModel
 from plait.models.loading import Shown, wire_for
 from plait.wire import anthropic_encode
+from plait.wire.chat_encode import message_dicts
+from plait.wire.chat_history import decode_messages
 from plait.wire.profile import WireProfile
 
 LIMITS = ActivationLimits(max_selected_tools=9, max_active_tools=9, max_schema_bytes=9_000)
@@ -93,6 +95,17 @@ def test_the_anthropic_wire_refers_to_tools_by_their_names() -> None:
     head = json.loads(anthropic_encode.head("m", TOOLS, "", wire) + b"]}")
     marks = [("defer_loading" in tool, "cache_control" in tool) for tool in head["tools"]]
     assert [(False, True), (True, False), (True, False)] == marks
+
+
+def test_references_are_read_back_as_what_they_load() -> None:
+    """A conversation that is written down with references, by whomever, loads the same tools again."""
+    wire = wire_for(WireProfile(), setup("glm"))
+    messages = talk("glm", "b", "a")
+    items = [item for message in messages for item in message_dicts(message, wire)]
+    again = decode_messages(items)
+    assert ["b", "a"] == [tool.name for tool in active(Deferral("glm", LIMITS), TOOLS, again)]
+    assert "Loaded: b, a" == again[2].tool_results[0].content
+    assert items == [item for message in again for item in message_dicts(message, wire)]
 
 
 @pytest.mark.parametrize("loading", ["kimi", "glm", "grow"])

@@ -93,10 +93,7 @@ def load_journal(path: Path) -> Journal:
 
 
 def is_begun(path: Path) -> bool:
-    """Say whether there is a journal, damaged or not: what a crash left of one that never was safe is none.
-
-    Raises `JournalError` where that cannot be seen.
-    """
+    """Say whether there is a journal, damaged or not: what a crash left of one that never was safe is none."""
     try:
         with disk.opened(path, os.O_RDONLY) as fd:
             # Nearly always the first line is whole in the first bytes.
@@ -104,10 +101,9 @@ def is_begun(path: Path) -> bool:
                 disk.read_some(fd, BIRTH_BYTES_MAX + 1)
             ):
                 return True
-    except FileNotFoundError:
+    except OSError:
+        # Whoever opens it says what is wrong.
         return os.path.lexists(path)
-    except OSError as error:
-        raise cannot_open(path, error) from error
     return read_note(path).safe_bytes > 0
 
 

@@ -293,10 +293,13 @@ class Session(dict[str, Any]):
         """Say where the path of a file tool's call leads: for an approver that asks only about what is outside."""
         return self._live.toolbox.leads(call)
 
-    def close(self) -> None:
+    def close(self, *, keep_jobs: bool = False) -> None:
         """End what tools left running, remove output that was kept for the session, and let its journal go.
 
         Durability: every fact is in the journal, as it was when the last turn returned. May be called twice.
+
+        Args:
+            keep_jobs: background jobs go on, each to its own time limit; whoever opens the session again has them.
         """
         live = self._live
         if live.hooks is not None:
@@ -304,7 +307,8 @@ class Session(dict[str, Any]):
         live.conversation.close()
         if self._close_servers is not None:
             self._close_servers()
-        self._close_tools()
+        if self._close_tools.detach() is not None:
+            live.toolbox.close(keep_jobs=keep_jobs)
         if self._close_log.detach() is not None:
             live.standing.snapshot.keep(self, live.log.journal, is_last=True)
             live.standing.close(is_orderly=True)

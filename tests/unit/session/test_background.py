@@ -142,6 +142,19 @@ def test_two_sessions_have_their_own_jobs_which_end_with_them(here: Path) -> Non
     assert not is_alive(mine["pid"])
 
 
+def test_jobs_that_are_kept_are_there_when_the_session_is_opened_again(here: Path) -> None:
+    """`close(keep_jobs=True)` leaves them to their own time limit, the plain one that follows ends them."""
+    session = opened("kept")
+    job = started(session, "cat")
+    session.close(keep_jobs=True)
+    session.close()
+    assert is_alive(job["pid"])
+    with opened("kept") as session:
+        ask(session, Say(calls=[Call("nohup_wait", {"tool_exec_id": job["tool_exec_id"], "howmuch": 0})]), "it runs")
+        assert not results(session)[-1]["completed"]
+    assert not is_alive(job["pid"])
+
+
 _LIFE = """
 import json, os, signal, sys
 from plait.session.turns import run_turn

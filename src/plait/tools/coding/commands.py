@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from plait.tools.kept_commands import LOST, KeptCommands, KeptIntent, recovered
 
 _TOLD: Final = frozenset({"INVALID_INPUT", "TOO_LARGE", "UNSUPPORTED_PLATFORM"})
 """Why a command did not start, where that says nothing of the host."""
+_OLD_S: Final = 7 * 86_400.0
+"""How long the end of a command is kept that a killed host has not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,15 @@ def over(spool: str | os.PathLike[str]) -> KeptCommands | None:
     if kept is None:
         return None
     kept = replace(kept, starts_ahead=False)
+    kept.sweep([name for name in kept.spool.names() if not _is_old(kept.spool.entry(name).folder)])
     # At the end of the process nothing is closed: what runs then goes on, and leaves its end.
     weakref.finalize(kept, kept.launcher.close).atexit = False
     return kept
+
+
+def _is_old(folder: str) -> bool:
+    """Say whether nothing has happened in an entry for so long that nobody will ask for it any more."""
+    try:
+        return time.time() - os.stat(folder).st_mtime > _OLD_S
+    except OSError:
+        return False

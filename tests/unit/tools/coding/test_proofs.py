@@ -162,6 +162,15 @@ def test_a_command_goes_on_when_its_host_is_killed(root: Path, tmp_path: Path) -
     assert ("done", "ended", 0) == (result.content, (result.data or {})["recovered"], (result.data or {})["exit_code"])
 
 
+def test_ends_that_nobody_has_asked_for_are_forgotten_in_time(root: Path, tmp_path: Path) -> None:
+    """An entry of a killed host stays for a week; what is no entry stays in any case."""
+    for name, age_s in (("a" * 32, 8 * 86_400), ("b" * 32, 3_600), ("notes", 99 * 86_400)):
+        (tmp_path / "spool" / name).mkdir(parents=True)
+        os.utime(tmp_path / "spool" / name, (time.time() - age_s,) * 2)
+    tools_of(root, commands={"sh": SH}, spool=tmp_path / "spool")
+    assert ["b" * 32, "notes"] == sorted(os.listdir(tmp_path / "spool"))
+
+
 _WRITE = """
 import sys
 from plait.tools.coding import coding_tools

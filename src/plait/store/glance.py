@@ -17,7 +17,7 @@ from plait.core.facts import Fact, MessageAdded, Observation, Reset, TurnEnd, Tu
 from plait.core.messages import Message
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
-from plait.store.opening import cannot_open
+from plait.store.opening import cannot_open, is_begun
 from plait.store.records import Journal, read_end, read_journal
 
 _HEAD_BYTES: Final = 1 << 14
@@ -26,6 +26,7 @@ _LONG_HEAD_BYTES: Final = 1 << 20
 """As much as is looked at for a long one."""
 _TAIL_BYTES: Final = 1 << 13
 _WORDS_CHARS: Final = 100
+_NEVER_BEGUN: Final = "nothing was kept yet: its process ended before the first write was safe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,10 @@ def glance_at(folder: Path) -> Glance:
             end = read_end(disk.read_from(fd, max(0, disk.size_of(fd) - _TAIL_BYTES)))
             written_ms = disk.written_ms(fd)
     except (OSError, JournalError) as error:
-        reason = error.strerror or str(error) if isinstance(error, OSError) else error.message
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+        else:
+            reason = error.message if is_begun(path) else _NEVER_BEGUN
         return Glance(folder.name, folder, size_bytes=size_bytes, problem=reason)
     told = head.header
     return Glance(

@@ -186,14 +186,17 @@ def test_a_session_that_cannot_be_read_is_listed_with_its_problem(sessions: Sess
     (sessions.folder / "empty").mkdir()
     broken = begin(sessions, "broken")
     broken.journal.write_bytes(b"nonsense\n")
+    (sessions.folder / "unborn").mkdir()
+    (sessions.folder / "unborn" / "journal.jsonl").write_bytes(b'{"seq":0')
     (sessions.folder / "file").write_text("no session")
     (sessions.folder / ".tmp").mkdir()
     (sessions.folder / "link").symlink_to(sessions.folder / "fine")
     by_id = {glance.id: glance for glance in sessions.listed()}
 
-    assert {"fine", "empty", "broken"} == set(by_id)
+    assert {"fine", "empty", "broken", "unborn"} == set(by_id)
     assert "No such file or directory" == by_id["empty"].problem
     assert "is no journal" in by_id["broken"].problem
+    assert "nothing was kept yet" in by_id["unborn"].problem
     assert "" == by_id["fine"].problem
 
 

@@ -150,3 +150,17 @@ def test_a_clone_with_hooks_of_its_own_runs_none(option: str, tmp_path: Path) ->
         assert (2, set(), True) == (ran.code, made, "there are no hooks at 'missing.json'" in ran.err)
     else:
         assert (0, set() if option else {"own"}, 0 if option else 1) == (ran.code, made, len(told))
+
+
+def test_a_prompt_that_a_hook_rejects(tmp_path: Path) -> None:
+    """Nothing is sent, the reason is a complaint and no answer, and the run has not done what it was asked for."""
+    reject = {"UserPromptSubmit": [{"hooks": [{"command": "echo 'no deploys on fridays' >&2; exit 2"}]}]}
+    (tmp_path / "hooks.json").write_text(json.dumps(reject))
+
+    with ScriptServer([], allow_unused=True) as server:
+        ran = plait(
+            "run", "deploy", "--endpoint", server.url, "-m", "any", "--hooks", "hooks.json", "--json", cwd=tmp_path
+        )
+
+    assert (1, None, 0) == (ran.code, ran.json["reply"], len(server.requests))
+    assert "Prompt rejected by hook: no deploys on fridays" == ran.json["error"]["message"]

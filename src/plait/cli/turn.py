@@ -186,7 +186,8 @@ def _turn(work: Work, session: Session, client: OpenAI | SubprocessOpenAI, appro
         raise
     return Outcome(
         result.status,
-        result.final_reply,
+        # A prompt that hooks rejected has their words in the place of an answer, and an error that says so.
+        result.final_reply if result.status == "completed" else None,
         result.error,
         result.session_id,
         result.steps,

@@ -14,7 +14,7 @@ from plait.hands.spool import Spool
 from plait.kernel.history import fault_in
 from plait.kernel.state import fold
 from plait.store.opening import load_journal
-from plait.tools.board import JOBS
+from plait.tools.kept_commands import JOBS
 from tests.helpers.campaigns import Campaign
 from tests.helpers.effects_victim import WORK
 from tests.helpers.victim import Order, Victims

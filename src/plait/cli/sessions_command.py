@@ -170,8 +170,11 @@ def delete(names: tuple[str, ...], *, yes: bool) -> int:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked: say --yes to delete without a question")
         click.confirm(f"delete {', '.join(place.path.name for place in places)} for good?", abort=True, err=True)
+    from plait.tools.kept_commands import end_all
+
     for place in places:
         own.delete(place)
+        end_all(place.spool)  # a run that was killed may have left commands and jobs
     return Exit.COMPLETED
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plait.core.clock import Clock, SystemClock
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
+from plait.tools.kept_commands import JOBS
 from plait.tools.shell import TIMED_OUT
 from plait.tools.spill import Spill
 
@@ -32,8 +33,6 @@ KEPT_MAX: Final = 64
 _COMMAND_CHARS: Final = 500
 _UNSEEN: Final = {code: "\ufffd" for code in (*range(32), 127) if chr(code) not in "\t\n\r\x1b"}
 """What no program prints for a reader: as JSON it would be six times as long."""
-JOBS: Final = "jobs"
-"""The folder in a session's spool."""
 
 Completion = dict[str, object]
 """What is told of a job that is over."""

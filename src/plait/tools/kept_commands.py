@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from plait.hands.launcher import Launcher
     from plait.hands.spool import Spool
 
+JOBS: Final = "jobs"
+"""The folder of background jobs in a session's spool."""
+_END_S: Final = 0.5
 LOST: Final = (
     "Unknown: whoever watched over the command was killed before it ended. What was left of it has been stopped; it "
     "may have done all, part or nothing of its work. Check before repeating it."
@@ -162,6 +165,15 @@ class KeptCommands:
                     self._recorded.add(name)  # it is still being synced
             else:
                 entry.remove()
+
+
+def end_all(spool: str | os.PathLike[str]) -> None:
+    """End whatever runs of a session that is gone: its commands, its background jobs, what they have left."""
+    from plait.hands.process_tree import stop_marked
+    from plait.hands.spool import Spool
+
+    for folder in (os.fspath(spool), os.path.join(spool, JOBS)):
+        stop_marked(Spool(folder).mark, _END_S)
 
 
 def recovered(reply: Reply) -> ToolResult:

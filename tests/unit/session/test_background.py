@@ -17,6 +17,7 @@ import pytest
 
 import plait
 from plait import async_toolkit
+from plait.cli.entry import run_command_line
 from plait.core.errors import ConfigError
 from plait.core.facts import Observation, ToolEnd
 from plait.engine.agent import Agent
@@ -152,6 +153,15 @@ def test_jobs_that_are_kept_are_there_when_the_session_is_opened_again(here: Pat
     with opened("kept") as session:
         ask(session, Say(calls=[Call("nohup_wait", {"tool_exec_id": job["tool_exec_id"], "howmuch": 0})]), "it runs")
         assert not results(session)[-1]["completed"]
+    assert not is_alive(job["pid"])
+
+
+def test_a_session_that_is_deleted_leaves_nothing_running(here: Path) -> None:
+    """What goes on without plait ends when nobody could find it any more."""
+    session = opened("gone")
+    job = started(session, "cat")
+    session.close(keep_jobs=True)
+    assert 0 == run_command_line(["sessions", "delete", "gone", "--yes"])
     assert not is_alive(job["pid"])
 
 

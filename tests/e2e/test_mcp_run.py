@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+from plait.hands.process_tree import Tree
 from plait.testing import Call, ScriptServer
-from tests.e2e.command import environment, plait, start
+from tests.e2e.command import REPOSITORY, environment, plait, start
 from tests.helpers.mcp_server import command
 
 
@@ -72,3 +75,32 @@ def test_a_call_that_a_crash_cut_off_is_unknown_and_not_sent_again(tmp_path: Pat
     assert (0, "It may be done.\n") == (ran.code, ran.out)
     assert "noted\n" == note.read_text()
     assert "may have done all, part or nothing" in server.requests[1].text
+
+
+PROGRAM = """
+import json, sys
+from plait import Agent
+from plait.testing import Call, ScriptedModel
+from tests.helpers.mcp_server import table
+
+with ScriptedModel([Call("mcp__fake__environment", {}), "done"]) as model:
+    agent = Agent(model, mcp_servers=[table("fake", "spawns")])
+    result = agent.run("go")
+seen = next(message.tool_results[0].content for message in result.messages if message.tool_results)
+print(json.loads(seen)["PLAIT_TREE"].rpartition(":")[2])
+"""
+
+
+def test_a_program_that_ends_without_a_word_leaves_no_server(tmp_path: Path) -> None:
+    """Nobody closed the agent: its server and what that started end with the interpreter."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (0, "") == (ran.returncode, ran.stderr)
+    assert [] == Tree(0, ran.stdout.strip()).members()

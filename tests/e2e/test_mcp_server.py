@@ -18,6 +18,7 @@ import pytest
 from plait.hands.process_tree import MARK, Tree
 from plait.tools.portal import Portal
 
+HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 COMMAND = [sys.executable, "-m", "plait", "mcp"]
 
 
@@ -145,8 +146,7 @@ def test_only_what_reads_is_offered_unasked(tmp_path: Path) -> None:
         b'{"jsonrpc":"2.0","id":1,"method":"x","params":"' + b"a" * (9 << 20) + b'"}',
         b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}',
     ]
-    handshake = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-    first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": handshake}).encode()
+    first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HANDSHAKE}).encode()
     begun = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
     done = subprocess.run(
         [*COMMAND, "--workspace", str(tmp_path)],
@@ -167,9 +167,8 @@ def test_a_signal_ends_it_with_all_it_started(tmp_path: Path) -> None:
     """TERM and Ctrl-C end the server in the middle of a call; its command goes too, and the exit code says which."""
     mark = f"t{os.getpid()}x{time.monotonic_ns()}"
     call = {"name": "exec_shell", "arguments": {"command": "touch begun; sleep 1000"}}
-    handshake = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     messages = [
-        {"id": 0, "method": "initialize", "params": handshake},
+        {"id": 0, "method": "initialize", "params": HANDSHAKE},
         {"method": "notifications/initialized"},
         {"id": 1, "method": "tools/call", "params": call},
     ]
@@ -197,3 +196,45 @@ def test_wrong_options_end_before_anything_is_served(tmp_path: Path) -> None:
     assert (2, "") == (done.returncode, done.stdout)
     assert "there is no tool 'fly'" in done.stderr
     assert "read_file" in done.stderr
+
+
+NOISY = """
+import asyncio, os, subprocess
+from plait import Tool
+from plait.serve.mcp_server import ToolServer
+from plait.serve.mcp_streams import Pipe
+
+def noisy() -> str:
+    print("a word of python")
+    os.write(1, b"bytes\\n")
+    subprocess.run(["sh", "-c", "echo a word of a child; cat"], check=True)
+    return "quiet"
+
+with Pipe() as pipe:
+    asyncio.run(ToolServer([Tool("noisy", "Make noise.", noisy)]).serve(pipe))
+print("after it")
+"""
+
+
+def test_nothing_but_messages_is_on_its_output(tmp_path: Path) -> None:
+    """What a tool prints, writes to the descriptor and has a child write goes to standard error."""
+    messages = [
+        {"id": 0, "method": "initialize", "params": HANDSHAKE},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": {"name": "noisy", "arguments": {}}},
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", NOISY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for message in messages:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        rest, errors = server.communicate(timeout=60)
+    assert [0, 1] == [answer["id"] for answer in answers]
+    assert "quiet" == answers[1]["result"]["content"][0]["text"]
+    assert b"after it\n" == rest
+    for words in (b"a word of python", b"bytes", b"a word of a child"):
+        assert words in errors

@@ -104,10 +104,13 @@ def servers_in(path: Path, environ: Mapping[str, str]) -> tuple[ServerConfig, ..
 
 
 def tables_in(path: Path, environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-    """Return the `[[mcp_servers]]` of a TOML file, or none when there is no such file; raise as `servers_of`."""
+    """Return the `[[mcp_servers]]`, or `[mcp_servers.NAME]`, of a TOML file; none when there is no such file.
+
+    Raises as `servers_of`.
+    """
     source, content = repr(str(path)), settings_in(path)
     tables = content.get("mcp_servers", [])
-    if not isinstance(tables, list):
+    if not isinstance(tables, (list, dict)):
         raise ConfigError(f"'mcp_servers' in {source} is no list of tables", hint="write [[mcp_servers]]")
     return servers_of(tables, environ, source=source)
 

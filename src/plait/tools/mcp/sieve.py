@@ -68,6 +68,7 @@ class Sieve:
             return True
         if getattr(message, "id", None) is not None:
             self._requests += 1
+            self._log.add(f"it asked: {method}".encode("utf-8", "replace"), "plait")
             if self._requests > REQUESTS_MAX:
                 self._log.add(f"it asked more than {REQUESTS_MAX} questions and was cut off".encode(), "plait")
                 raise Flooded

@@ -159,12 +159,12 @@ async def _end(process: asyncio.subprocess.Process, errors: asyncio.Task[None], 
     tree = Tree(process.pid, mark)
     if not await _ended(process, GRACE_S):
         if _POSIX:
-            await asyncio.to_thread(tree.terminate)
+            await _beside(tree.terminate)
         else:
             process.terminate()
         await _ended(process, GRACE_S)
     if _POSIX:
-        await asyncio.to_thread(_clear, tree, process.returncode is None)
+        await _beside(_clear, tree, process.returncode is None)
     elif process.returncode is None:
         process.kill()
     await _ended(process, GRACE_S)
@@ -178,6 +178,14 @@ async def _end(process: asyncio.subprocess.Process, errors: asyncio.Task[None], 
         # A survivor of another user may hold the pipes; they are ours to close.
         with suppress(OSError):
             transport.close()
+
+
+async def _beside(work: Callable[..., object], *arguments: object) -> None:
+    """Do some work in a thread; here, where the interpreter is ending and starts none any more."""
+    try:
+        await asyncio.to_thread(work, *arguments)
+    except RuntimeError:
+        work(*arguments)
 
 
 def _clear(tree: Tree, is_alive: bool) -> None:

@@ -127,6 +127,8 @@ def test_tables_of_a_toml_file(tmp_path: Path) -> None:
         name="db", command="db-mcp", args=("--ro", "main"), env={"PORT": "5432"}, cwd="/srv", timeout_s=12.5
     )
     assert expected == db
+    file.write_text('[mcp_servers.db]\ncommand = "db-mcp"\n')
+    assert (ServerConfig(name="db", command="db-mcp"),) == tables_in(file, {})
     (other,) = servers_of({"db": {"url": "https://db.example/mcp", "type": "http"}}, {})
     assert (other,) == merged((db,), (other,))
 

@@ -6,7 +6,7 @@ Floor: 3. Owns: the value and what a Python hook may do; never: where it was rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from plait.hooks.events import EVENTS
@@ -47,6 +47,8 @@ class HookEntry:
     """`deny`: when it crashes, times out or says what cannot be read, that is a no."""
     source: str = ""
     """Where it comes from: a file with the place in it, or who registered it."""
+    guard: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+    """Says before each run why it may not run any more; an empty text is leave."""
 
     @property
     def name(self) -> str:

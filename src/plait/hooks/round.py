@@ -41,6 +41,8 @@ class Round:
         """Which hooks run, and when each is given up, by the machine's clock."""
         self._ended: dict[int, RawHookResult] = {}
         self._threads: list[threading.Thread] = []
+        self._is_told = False
+        """It is known that the turn was stopped."""
 
     def run(self, on_begin: Callable[[HookEntry], object]) -> list[RawHookResult]:
         """Run them, at most eight at a time, and return how each ended, in the order of the entries.
@@ -52,7 +54,8 @@ class Round:
         try:
             while self._waiting or self._due:
                 self._fill(on_begin)
-                self._take_next()
+                if self._due:
+                    self._take_next()
         except BaseException:
             self._stop()
             raise
@@ -73,7 +76,10 @@ class Round:
             )
             if entry.fn is None:
                 self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._give_up(index, f"it could not be started: {error}")
 
     def _work(self, index: int) -> None:
         try:
@@ -91,16 +97,24 @@ class Round:
             rung = self._bell.get(timeout=patience_s)
             if rung is not None and self._due.pop(rung[0], None) is not None:
                 self._ended[rung[0]] = rung[1]
+        if self._cancel.reason is not None and not self._is_told:
+            self._hurry()
         for index, due_s in list(self._due.items()):
-            entry = self._entries[index]
             if time.monotonic() >= due_s:
-                self._give_up(index, timed_out(entry.limit_s))
-            elif self._cancel.reason is not None and entry.fn is not None:
+                late = STOPPED if self._is_told else timed_out(self._entries[index].limit_s)
+                self._give_up(index, late)
+
+    def _hurry(self) -> None:
+        """The turn was stopped: what has not begun does not, functions are given up, commands are being killed."""
+        self._is_told = True
+        for index in self._waiting:
+            self._ended[index] = RawHookResult(None, failure=STOPPED)
+        self._waiting.clear()
+        for index, due_s in list(self._due.items()):
+            if self._entries[index].fn is not None:
                 self._give_up(index, STOPPED)
-        if self._cancel.reason is not None:
-            for index in self._waiting:
-                self._ended[index] = RawHookResult(None, failure=STOPPED)
-            self._waiting.clear()
+            else:
+                self._due[index] = min(due_s, time.monotonic() + GRACE_S + _TO_STOP_S)
 
     def _give_up(self, index: int, why: str) -> None:
         del self._due[index]

@@ -51,6 +51,9 @@ def run_hook(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, cance
 
     Cancel: a command is stopped with all that it started; a function goes on, and whoever waits for it gives it up.
     """
+    why = "" if entry.guard is None else entry.guard()
+    if why:
+        return RawHookResult(None, failure=why)
     if entry.fn is not None:
         return run_function(entry.fn, payload)
     return run_command(entry, payload, ground, cancel)

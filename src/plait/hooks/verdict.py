@@ -20,6 +20,7 @@ from plait.hooks.events import EVENTS
 
 _BLOCKED: Final = 2
 _SHOWN_CHARS: Final = 2_000
+_REASON_CHARS: Final = 10_000
 _NO_REASON: Final = "blocked by a hook that gave no reason"
 _TYPES: Final[Mapping[str, type]] = {
     "continue": bool,
@@ -54,7 +55,7 @@ class _Violation(Exception):
 
 def verdict(event: str, raw: RawHookResult, on_error: OnError = "ignore") -> HookDecision:
     """Return what a hook of `event` said by ending like this."""
-    said = _read(event, raw)
+    said = _bounded(_read(event, raw))
     is_failed = bool(said.errors) or raw.exit_code not in (0, _BLOCKED)
     if on_error == "deny" and is_failed and EVENTS[event].can_block and said.decision != "deny":
         why = said.errors[0] if said.errors else f"it ended with exit code {raw.exit_code}"
@@ -83,8 +84,17 @@ def _with(what: str, errors: str) -> str:
     return f"{what}: {_short(errors)}" if errors else what
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+def _short(text: str, chars_max: int = _SHOWN_CHARS) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]}…"
+
+
+def _bounded(said: HookDecision) -> HookDecision:
+    """Return what was said with reasons that a model can be told, and messages that a user can be shown."""
+    texts = (said.reason, said.stop_reason, *said.messages)
+    if all(len(text) <= _REASON_CHARS for text in texts):
+        return said
+    reason, stop_reason, *messages = (_short(text, _REASON_CHARS) for text in texts)
+    return replace(said, reason=reason, stop_reason=stop_reason, messages=tuple(messages))
 
 
 def _blocked(event: str, text: str, errors: str) -> HookDecision:

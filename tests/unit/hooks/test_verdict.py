@@ -186,6 +186,14 @@ def test_a_no_keeps_its_reason_wherever_it_stands() -> None:
     assert ["plain", "from JSON", "from stderr", "blocked by a hook that gave no reason"] == reasons
 
 
+def test_what_goes_to_a_model_or_a_user_is_bounded() -> None:
+    """A reason without end is cut, and stays a no."""
+    said = verdict("Stop", RawHookResult(2, stderr="x" * 100_000))
+    told = verdict("Stop", RawHookResult(stdout=json.dumps({"systemMessage": "y" * 100_000})))
+
+    assert ("deny", 10_001, 10_001) == (said.decision, len(said.reason), len(told.messages[0]))
+
+
 def test_output_that_is_cut_is_not_half_read() -> None:
     """JSON of which a part is missing is an error, whatever its beginning says."""
     assert ("it printed more JSON than is read",) == verdict(

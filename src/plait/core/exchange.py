@@ -16,6 +16,8 @@ from plait.core.values import dataclass
 TOOLS_LOADED: Final = "tools_loaded"
 """Member of a result's data that says which tools it has loaded."""
 RECEIPT_VERSION: Final = 1
+TOOLS_MARK: Final = "tools"
+"""Plait's own mark of messages that load tools and say nothing else."""
 
 Purpose = Literal["step", "compaction", "repair", "side_query"]
 

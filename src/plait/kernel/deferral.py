@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import REFUSAL_STATUS
-from plait.core.exchange import RECEIPT_VERSION, TOOLS_LOADED, ToolSchema, loaded_receipt
+from plait.core.exchange import RECEIPT_VERSION, TOOLS_LOADED, TOOLS_MARK, ToolSchema, loaded_receipt
 from plait.core.messages import Control, Message, Opaque, ToolCall, ToolResult
 from plait.core.strict_json import dump
 
@@ -25,8 +25,6 @@ reference to what was declared with a mark from the beginning, `grow` by a longe
 SEARCH_TOOL: Final = "search_tools"
 CARRIED: Final = "plait"
 """The wire of parts that carry receipts on: no endpoint's, so that they are sent to none."""
-MARK: Final = "tools"
-"""Plait's own mark of messages that load tools and say nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,7 @@ def declared_in(messages: Iterable[Message]) -> frozenset[str]:
 def announcement(entries: Sequence[Mapping[str, object]]) -> Message:
     """Return the message that declares tools in the middle of a conversation, as chat completions have it."""
     told = {"role": "system", "tools": [dict(entry) for entry in entries]}
-    return Message("user", (Opaque("chat", told), Control(MARK)))
+    return Message("user", (Opaque("chat", told), Control(TOOLS_MARK)))
 
 
 def carried(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -146,7 +144,7 @@ def _carried(message: Message) -> Message | None:
     if message.role != "tool":
         return message if is_mute(message) else None
     found = [dict(told) for result in message.tool_results if (told := _told(result)) is not None]
-    return Message("user", (Opaque(CARRIED, {TOOLS_LOADED: found}), Control(MARK))) if found else None
+    return Message("user", (Opaque(CARRIED, {TOOLS_LOADED: found}), Control(TOOLS_MARK))) if found else None
 
 
 def _receipts(message: Message, deferral: Deferral) -> Iterator[tuple[str, ...]]:

@@ -70,4 +70,4 @@ def wire_for(wire: WireProfile, setup: Setup) -> WireProfile:
             + (", and calls are text" if wire.calls == "inline" else ""),
             hint="use tool_loading='grow', or 'eager' to show all tools at once",
         )
-    return replace(wire, tool_references=True) if loading == "glm" else wire
+    return replace(wire, tool_messages=loading == "kimi", tool_references=loading == "glm")

@@ -18,7 +18,7 @@ from plait.wire.profile import WireProfile
 
 Json = dict[str, Any]
 
-_SHAPE: Final = WireProfile(reasoning_echo="always", custom_tools=True)
+_SHAPE: Final = WireProfile(reasoning_echo="always", custom_tools=True, tool_messages=True)
 _OUTCOMES: Final = {"denied": "hook_deny", "error": "error", "unknown": "error", "cancelled": "error"}
 _NESTED: Final = {
     "model_request": "request",

@@ -29,7 +29,7 @@ Group = list[Item]
 _SYSTEM: Final = frozenset({"system", "developer"})
 _RESULTS: Final = frozenset({"tool", "function"})
 _LOST: Final = "This result is gone: it was removed from the conversation."
-_SHAPE: Final = WireProfile(reasoning_echo="always", custom_tools=True)
+_SHAPE: Final = WireProfile(reasoning_echo="always", custom_tools=True, tool_messages=True)
 
 
 @dataclass(frozen=True, slots=True)

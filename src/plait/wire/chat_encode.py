@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plait.core.exchange import ToolSchema
+from plait.core.exchange import TOOLS_MARK, ToolSchema
 from plait.core.messages import Image, Message, Opaque, ToolCall, ToolResult
 from plait.wire.encoding import (
     NO_IMAGES,
@@ -144,7 +144,7 @@ def message_dicts(
         images = [image for result in message.tool_results for image in result.images]
         if images:
             yield from _user(TOOL_IMAGES, images, profile)
-    else:
+    elif not message.marked(TOOLS_MARK) or profile.tool_messages:
         yield from (dict(part.payload) for part in message.parts if isinstance(part, Opaque) and part.wire == "chat")
         yield from _user(message.content, message.images, profile)
 

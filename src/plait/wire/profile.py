@@ -65,6 +65,8 @@ class WireProfile:
     """Whether messages take cache markers (always so on the anthropic wire)."""
     alternates: bool = False
     """Whether the endpoint refuses two messages of a user in a row, so that something has to stand between them."""
+    tool_messages: bool = False
+    """Whether tools that a search has loaded are declared in system messages (chat)."""
     tool_references: bool = False
     """Whether the result of a search for tools is sent as references to tools that were declared with a mark."""
     schema_keywords_refused: frozenset[str] = frozenset()

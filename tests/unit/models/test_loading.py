@@ -11,7 +11,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema, View
 from plait.core.messages import Message, ToolCall, ToolResult, assistant, user
-from plait.kernel.deferral import ActivationLimits, Deferral, Loading, active, carried, receipt
+from plait.kernel.deferral import ActivationLimits, Deferral, Loading, active, announcement, carried, receipt
 from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.client_model import ClientModel
@@ -95,6 +95,20 @@ def test_the_anthropic_wire_refers_to_tools_by_their_names() -> None:
     head = json.loads(anthropic_encode.head("m", TOOLS, "", wire) + b"]}")
     marks = [("defer_loading" in tool, "cache_control" in tool) for tool in head["tools"]]
     assert [(False, True), (True, False), (True, False)] == marks
+
+
+def test_tools_in_messages_are_sent_only_where_that_is_the_way() -> None:
+    """A conversation that goes on in another way does not say what its next endpoint may refuse."""
+    told = announcement([{"type": "function", "function": {"name": "a"}}])
+    for loading, count in (("kimi", 1), ("glm", 0), ("grow", 0)):
+        wire = wire_for(WireProfile(), setup(loading))  # type: ignore[arg-type]
+        assert count == len(list(message_dicts(told, wire)))
+    assert ["find", "a"] == [tool.name for tool in _taken(Shown(setup("grow")), [user("Hi"), told])]
+
+
+def _taken(shown: Shown, messages: list[Message]) -> tuple[ToolSchema, ...]:
+    shown.take(view(messages))
+    return shown.tools
 
 
 def test_references_are_read_back_as_what_they_load() -> None:

@@ -15,6 +15,8 @@ from plait.hands.textfile import require_text
 
 PATCH_CHARS_MAX: Final = 8 * 1024 * 1024
 FILES_MAX: Final = 1_000
+HUNKS_MAX: Final = 10_000
+"""Of one file."""
 
 Kind = Literal["add", "update", "delete"]
 Mark = Literal[" ", "-", "+"]
@@ -107,6 +109,9 @@ def parse_patch(text: str) -> Patch:
     files = parse_v4a(lines) if is_v4a else parse_unified(lines)
     if len(files) > FILES_MAX:
         raise Refusal("TOO_LARGE", f"the patch is about {len(files)} files", hint="send it in parts")
+    many = next((each for each in files if len(each.hunks) > HUNKS_MAX), None)
+    if many is not None:
+        raise Refusal("TOO_LARGE", f"the patch has {len(many.hunks)} hunks for {many.path!r}", hint="send it in parts")
     return files
 
 

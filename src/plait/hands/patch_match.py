@@ -11,6 +11,7 @@ first behind the lines that `@@` names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
@@ -56,6 +57,7 @@ class Ground:
         self.lines = lines
         self.shown = shown
         self._keyed: dict[How, list[str]] = {}
+        self._indexed: dict[How, dict[str, list[int]]] = {}
 
     def keyed(self, how: How) -> list[str]:
         """Return what the lines are compared by."""
@@ -67,19 +69,30 @@ class Ground:
 
     def find(self, wanted: Sequence[str], how: How, *, is_at_end: bool) -> list[int]:
         """Return where the wanted lines stand; not more places than are worth naming."""
-        keyed, size = self.keyed(how), len(wanted)
-        last = len(keyed) - size
-        found: list[int] = []
-        for at in range(max(0, last) if is_at_end else 0, last + 1):
-            if keyed[at] == wanted[0] and keyed[at + size - 1] == wanted[-1] and keyed[at : at + size] == wanted:
-                found.append(at)
-                if len(found) > _PLACES_MAX:
-                    break
-        return found
+        if is_at_end:
+            at = len(self.lines) - len(wanted)
+            return [at] if self.is_there(wanted, how, at) else []
+        # Where the rarest of the lines is: a patch may have many hunks, and a file many lines that are alike.
+        places = self._places(how)
+        offset, rarest = min(enumerate(wanted), key=lambda each: len(places.get(each[1], ())))
+        found = (at - offset for at in places.get(rarest, ()) if self.is_there(wanted, how, at - offset))
+        return list(islice(found, _PLACES_MAX + 1))
+
+    def _places(self, how: How) -> dict[str, list[int]]:
+        """Return where each line stands."""
+        if how not in self._indexed:
+            indexed: dict[str, list[int]] = {}
+            for at, line in enumerate(self.keyed(how)):
+                indexed.setdefault(line, []).append(at)
+            self._indexed[how] = indexed
+        return self._indexed[how]
 
     def is_there(self, wanted: Sequence[str], how: How, at: int) -> bool:
         """Say whether the wanted lines stand at a place."""
-        return 0 <= at <= len(self.lines) - len(wanted) and self.keyed(how)[at : at + len(wanted)] == wanted
+        keyed, last = self.keyed(how), at + len(wanted) - 1
+        if at < 0 or last >= len(keyed) or keyed[at] != wanted[0] or keyed[last] != wanted[-1]:
+            return False
+        return keyed[at : last + 1] == wanted
 
 
 def place(ground: Ground, hunk: Hunk, after: int, of: int) -> Placed:

@@ -55,6 +55,60 @@ def test_the_difference_of_two_texts_makes_one_of_the_other(before: str, after: 
         assert after == patched(before, file.hunks, "f").text, patch
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 40), unique=True), st.lists(st.integers(0, 40), unique=True), st.integers(1, 3))
+def test_a_few_lines_of_context_are_enough_where_lines_differ(
+    before: list[int], after: list[int], context: int
+) -> None:
+    """With some lines around each change, out of any order and with wrong numbers, every hunk finds its place."""
+    one, other = ("".join(f"line {number}\n" for number in numbers) for numbers in (before, after))
+    if one == other:
+        return
+    pieces = list(difflib.unified_diff(split(one), split(other), "a/f", "b/f", n=context))
+    hunks = "".join(pieces[2:]).split("@@ -")[1:]
+    bodies = [hunk.partition(" @@\n")[2] for hunk in hunks]
+    if not all(re.search("^[ -]", body, re.MULTILINE) for body in bodies):
+        return  # what only adds lines says nothing of where
+    for patch in (
+        "*** Begin Patch\n*** Update File: f\n" + "".join(f"@@\n{body}" for body in reversed(bodies)) + "*** End Patch",
+        "--- f\n+++ f\n" + "".join(f"@@ -{number + 50},9 +1,2 @@\n{body}" for number, body in enumerate(bodies)),
+    ):
+        (file,) = parse_patch(patch)
+        assert other == patched(one, file.hunks, "f").text, patch
+
+
+HEADERS = """*** Begin Patch|*** End Patch|*** Update File: f|*** Add File: f|*** Delete File: f|*** Move to: g|@@|@@ a
+*** End of File|@@ -1,2 +1,2 @@|@@ -9 +9 @@ x|--- a/f|+++ b/f|diff --git a/f b/f|rename from f|@@@ -1 -1 +1 @@@
+new file mode 100644|GIT binary patch|--- /dev/null|+++ /dev/null|\\ No newline at end of file"""
+BODIES = ["+", " a", "-a", "+a", " b", "-b", "", "a", "- \u2019", "-\ta", "\ufeff", "\r"]
+PIECES = st.sampled_from([*HEADERS.replace("\n", "|").split("|"), *BODIES])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(PIECES, max_size=14), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "a\nb\n", "a\r\nb", "b\nb\na"])
+)
+def test_whatever_is_sent_is_applied_or_refused(pieces: list[str], end: str, text: str) -> None:
+    """No text makes the reading of a patch fail in any other way than with a reason."""
+    try:
+        for file in parse_patch(end.join(pieces)):
+            patched(text, file.hunks, "f")
+    except Refusal as refusal:
+        assert refusal.hint  # noqa: PT017 -- what comes out otherwise is no refusal, and fails
+
+
+def test_many_hunks_in_a_file_of_lines_that_are_alike() -> None:
+    """A thousand hunks in a hundred thousand lines are placed by the lines that tell them apart."""
+    lines = [f"x\nx\nmark {number}\n" for number in range(35_000)]
+    body = "".join(f"@@\n x\n-mark {number}\n+done {number}\n" for number in range(0, 35_000, 35))
+
+    found = applied("".join(lines), body)
+
+    assert [f"done {number}" for number in range(0, 35_000, 35)] == re.findall("done .*", found.text)
+    with pytest.raises(Refusal, match="has 10001 hunks"):
+        applied("a\n", "@@\n-a\n+b\n" * 10_001)
+
+
 def update(body: str) -> FilePatch:
     """Read a V4A patch of one file."""
     (file,) = parse_patch(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")

@@ -328,7 +328,7 @@ SECTIONS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.lists(SECTIONS, min_size=1, max_size=4), st.booleans())
 def test_hostile_patches_stay_inside_and_are_never_half_applied(sections: list[str], is_v4a: bool) -> None:
     """Whatever paths a patch names, nothing outside the workspace changes, and a refused patch has changed nothing."""

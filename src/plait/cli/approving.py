@@ -18,6 +18,7 @@ from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid, dump
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
+from plait.tools.renames import canonical
 
 Leads = Callable[[ToolCall], Literal["inside", "outside", "secret"]]
 """Says where the path of a file tool's call leads."""
@@ -157,6 +158,8 @@ def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str]:
         arguments = call.arguments
     except JsonInvalid:
         return f"use the tool {call.name!r} with", call.raw
+    if canonical(call.name) == "apply_patch" and isinstance(patch := arguments.get("input"), str):
+        return "apply this patch, which leads outside the workspace" if is_outside else "apply this patch", patch
     command, path = arguments.pop("command", None), arguments.get("path")
     if isinstance(command, str):
         return "run this command", f"{command}\n({dump(arguments)})" if arguments else command

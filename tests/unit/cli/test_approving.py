@@ -138,6 +138,14 @@ def test_the_question_of_a_change_outside_names_the_file() -> None:
     assert '"content"' in text
 
 
+def test_the_question_of_a_patch_shows_its_lines() -> None:
+    """A patch is read as it is, line by line, and not as an argument."""
+    text = question(ToolCall("c", "apply_patch", "*** Begin Patch\n-a\x1b[2K\n+b\n*** End Patch", custom=True))
+
+    assert "apply this patch, which leads outside the workspace:\n  | *** Begin Patch\n" in text
+    assert "\n  | -a\\x1b[2K\n  | +b\n" in text
+
+
 def test_arguments_that_cannot_be_read_are_shown_as_they_are() -> None:
     """A broken call is still shown whole."""
     assert '{"command": "ma' in question(ToolCall("c", "exec_shell", '{"command": "ma'))

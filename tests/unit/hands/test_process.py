@@ -367,3 +367,11 @@ def test_a_system_without_pidfds(sh: Callable[..., Finished], monkeypatch: pytes
     assert 5 == sh("sleep 0.1; exit 5").exit_code
     assert "timed_out" == sh(STUBBORN, timeout_s=0.2, grace_s=0.1).end
     assert [] == living(sh)
+
+
+def test_an_input_is_read_to_its_end_or_not_at_all(sh: Callable[..., Finished]) -> None:
+    """A command finds its input on stdin, and an end behind it; one that never reads is not waited for."""
+    data = b"line\n" * 200_000
+
+    assert (0, str(len(data))) == (sh("wc -c", input=data).exit_code, sh("wc -c", input=data).output.head.strip())
+    assert ("unread", "") == (sh("echo -n unread", input=data).output.head, sh("cat", input=b"").output.head)

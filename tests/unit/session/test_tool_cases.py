@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -11,13 +12,16 @@ from plait import (
     Tool,
     default_tool_spec,
     enable_rtk_rewrite,
+    extract_inline_calls,
     init_session,
+    inline_system_prompt,
     load_specification,
     run_agent,
     run_task,
 )
 from plait.session.defaults import LIBRARY
-from plait.testing import Call, Say, ScriptedModel
+from plait.testing import Call, Say, ScriptedModel, ScriptServer
+from plait.tools.extra_specs import grammar
 
 URL = "http://127.0.0.1:1/v1"
 
@@ -61,3 +65,34 @@ def test_e44_commands_are_rewritten_by_rtk(here: Path, monkeypatch: pytest.Monke
         result = run_task(load_specification("m", URL), "x", client=model)
 
     assert ["rewritten", "ho"] == [message["content"] for message in result.messages if message["role"] == "tool"]
+
+
+def test_a_model_without_structured_calls_uses_every_kind_of_tool(here: Path) -> None:
+    """Calls that stand as JSON in the text run, a patch by its grammar's tool too; the prompt shows one of each."""
+    schemas, _ = default_tool_spec("todo")
+    entry = {"type": "custom", "name": "apply_patch", "description": "Patch.", "format": grammar()}
+    patch = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
+    calls = [
+        {"name": "apply_patch", "arguments": {"input": patch}},
+        {"function_name": "todo", "parameters": {"action": "add", "text": "t"}},
+    ]
+    with ScriptServer([f"I begin.\n{json.dumps(calls)}", "done"]) as server:
+        spec = {
+            "model": "m",
+            "endpoint": server.url,
+            "tool_specs": [entry, *schemas],
+            "behaviour": {"call_delivery_mode": "inline"},
+        }
+        result = run_task(spec, "x", strict_cache_proof=False)
+
+    assert ("done", "x\n") == (result.final_reply, (here / "a").read_text())
+    first, second = server.requests
+    assert inline_system_prompt(spec) in first.messages[0]["content"]
+    assert '{"name":"apply_patch","arguments":{"input":"<text>"}}' in first.messages[0]["content"]
+    assert (
+        "Tool results:\n[apply_patch] OK: 1 file changed\nA a (+1)\n[todo] Todos (0/1 done):\n  [ ] 1. t"
+        == (second.messages[-1]["content"])
+    )
+    assert [call["name"] if "name" in call else call["function_name"] for call in calls] == [
+        call.name for call in extract_inline_calls(json.dumps(calls))
+    ]

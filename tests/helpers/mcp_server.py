@@ -19,7 +19,7 @@ PNG = base64.b64encode(
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
     + b"\0" * 600
 ).decode()
-FAULTS = "chatty exits-at-once exits-at-initialize exits-at-first-line sleeps spawns deaf clash touches tools"
+FAULTS = "chatty exits-at-once exits-at-initialize exits-at-first-line sleeps spawns deaf clash touches tools silent"
 
 
 def command(*faults: str) -> list[str]:
@@ -96,7 +96,7 @@ class Server:
             threading.Thread(
                 target=self.call, args=(number, params["name"], params.get("arguments") or {}), daemon=True
             ).start()
-        elif number is not None:
+        elif number is not None and "silent" not in self.faults:
             self.send({"id": number, "error": {"code": -32601, "message": "no such method"}})
 
     def page(self, cursor: str | None) -> dict[str, Any]:

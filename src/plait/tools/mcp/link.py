@@ -19,6 +19,7 @@ from plait.core.redact import redact_secrets
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.http import http_transport
 from plait.tools.mcp.log import ServerLog
+from plait.tools.mcp.probe import Probe
 from plait.tools.mcp.sdk import load_sdk
 from plait.tools.mcp.sieve import Sieve
 from plait.tools.mcp.stdio import stdio_transport
@@ -215,7 +216,7 @@ class Link:
     def _transport(self) -> Any:
         sieve = self._sieve = Sieve(self._log, self._types)
         if self._config.kind == "stdio":
-            return stdio_transport(self._config, self._log, sieve, self._over.set)
+            return stdio_transport(self._config, self._log, sieve, Probe(self._types), self._over.set)
         return http_transport(self._config, sieve, self._over.set)
 
     async def _listen(self, client: Any) -> None:

@@ -156,9 +156,10 @@ class Servers:
 
     def close(self) -> None:
         """End every server with all that it started; may be called twice. On the servers' own loop it does not wait."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
         if not self._beginning:
             return
         ending = self._portal.submit(self._end())

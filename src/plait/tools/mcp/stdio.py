@@ -23,6 +23,7 @@ from plait.hands.process_tree import MARK, Tree, mark_of
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.lines import Lines, TooLong
 from plait.tools.mcp.log import ServerLog
+from plait.tools.mcp.probe import Probe
 from plait.tools.mcp.sieve import Incoming, Sieve
 
 INHERITED: Final = (
@@ -46,7 +47,7 @@ def environment_of(config: ServerConfig, environ: Mapping[str, str], mark: str) 
 
 @asynccontextmanager
 async def stdio_transport(
-    config: ServerConfig, log: ServerLog, sieve: Sieve, on_end: Callable[[], None]
+    config: ServerConfig, log: ServerLog, sieve: Sieve, probe: Probe, on_end: Callable[[], None]
 ) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """Start a server and yield its streams; leaving the block ends it and everything that it started.
 
@@ -68,9 +69,9 @@ async def stdio_transport(
     assert process.stdout is not None
     assert process.stderr is not None
     errors = asyncio.create_task(_to_log(process.stderr, log))
-    outgoing = Outgoing(process.stdin)
+    outgoing = Outgoing(process.stdin, probe)
     try:
-        yield Incoming(_messages(process.stdout, sieve), on_end), outgoing
+        yield Incoming(_messages(process.stdout, sieve, probe), on_end), outgoing
     finally:
         ending = asyncio.ensure_future(_end(process, errors, mark))
         await _outlasting(ending)
@@ -88,14 +89,20 @@ async def _outlasting(work: asyncio.Future[None]) -> None:
         raise cancelled
 
 
-async def _messages(stdout: asyncio.StreamReader, sieve: Sieve) -> AsyncIterator[Any]:
+async def _messages(stdout: asyncio.StreamReader, sieve: Sieve, probe: Probe) -> AsyncIterator[Any]:
     from mcp.shared.message import SessionMessage
 
     lines = Lines()
-    while data := await _read(stdout):
+    reading = asyncio.ensure_future(_read(stdout))
+    while (data := await probe.outlast(reading)) != b"":
+        if data is None:
+            yield SessionMessage(probe.answer())
+            continue
         for line in lines.feed(data):
             for message in sieve.messages(line):
+                probe.came()
                 yield SessionMessage(message)
+        reading = asyncio.ensure_future(_read(stdout))
     last: bytes | TooLong
     for last in lines.close():
         for message in sieve.messages(last):
@@ -121,12 +128,14 @@ async def _to_log(stderr: asyncio.StreamReader, log: ServerLog) -> None:
 class Outgoing:
     """The write stream that the client is given: one line a message."""
 
-    def __init__(self, stdin: asyncio.StreamWriter) -> None:
+    def __init__(self, stdin: asyncio.StreamWriter, probe: Probe) -> None:
         self._stdin = stdin
+        self._probe = probe
         self._turn = asyncio.Lock()
 
     async def send(self, item: Any) -> None:
         """Write a message; raise `anyio.BrokenResourceError` when nobody reads it."""
+        self._probe.sent(item.message)
         text: str = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
             async with self._turn:

@@ -265,6 +265,15 @@ def test_a_server_that_has_not_begun_is_ended_too(tmp_path: Path, monkeypatch: p
     assert [] == Tree(0, mark).members()
 
 
+def test_a_server_that_leaves_unknown_questions_unanswered_begins_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newer protocol's question is taken back before long, and the older one's asked."""
+    monkeypatch.setattr("plait.tools.mcp.probe.PROBE_S", 0.2)
+    began_s = time.monotonic()
+    with server("silent", "chatty") as call:
+        assert "hi" == call("echo", text="hi").content
+    assert time.monotonic() - began_s < SOON_S
+
+
 def test_what_a_server_asks_is_declined(chatty: Called) -> None:
     """A ping is answered; to sample, to ask the user and to see the roots is not for it."""
     answered = json.loads(chatty("ask").content)

@@ -10,6 +10,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -188,6 +189,8 @@ def over(spool: str | os.PathLike[str]) -> KeptCommands | None:
     if kept is None:
         return None
     kept = replace(kept, starts_ahead=False)
+    with suppress(OSError):  # where it cannot be made nothing is kept, and no call makes it before it is allowed
+        kept.spool.prepare()
     kept.sweep([name for name in kept.spool.names() if not _is_old(kept.spool.entry(name).folder)])
     # At the end of the process nothing is closed: what runs then goes on, and leaves its end.
     weakref.finalize(kept, kept.launcher.close).atexit = False

@@ -116,12 +116,17 @@ def test_p_cod_7_no_generation_outlives_its_command(root: Path, tmp_path: Path, 
 
 
 def test_a_signal_that_was_given_before_starts_nothing(root: Path, tmp_path: Path) -> None:
-    """A call that is cancelled already is cancelled, under a supervisor too, and no process has begun."""
+    """A call that is cancelled already is cancelled, under a supervisor too, and no process has begun.
+
+    What is noted before such a call makes no file either.
+    """
     for spool in (None, tmp_path / "spool"):
         tool = tools_of(root, commands={"sh": SH}, env=ENVIRONMENT, spool=spool)["run_command"]
         arguments = {"command": "sh", "args": ["-c", "echo > ran"]}
         cancel = Cancel()
+        before = sorted(tmp_path.rglob("*"))
         intent = None if tool.recovery is None else tool.recovery.intend(arguments, ToolContext("1", "k", cancel))
+        assert before == sorted(tmp_path.rglob("*"))
         cancel.cancel("before")
         result = call(tool, **arguments, call=ToolContext("1", "k", cancel, "", intent))
         assert ("CANCELLED", "cancelled") == ((result.data or {})["code"], result.status)
@@ -168,7 +173,7 @@ def test_ends_that_nobody_has_asked_for_are_forgotten_in_time(root: Path, tmp_pa
         (tmp_path / "spool" / name).mkdir(parents=True)
         os.utime(tmp_path / "spool" / name, (time.time() - age_s,) * 2)
     tools_of(root, commands={"sh": SH}, spool=tmp_path / "spool")
-    assert ["b" * 32, "notes"] == sorted(os.listdir(tmp_path / "spool"))
+    assert ["b" * 32, "notes"] == sorted(path.name for path in (tmp_path / "spool").iterdir() if path.is_dir())
 
 
 _WRITE = """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from plait.testing import Call, Say, ScriptServer
-from tests.e2e.command import plait
+from tests.e2e.command import end_of, is_alive, plait, start, wait_until
 
 GUARD = """#!/bin/sh
 input=$(cat)
@@ -164,3 +165,19 @@ def test_a_prompt_that_a_hook_rejects(tmp_path: Path) -> None:
 
     assert (1, None, 0) == (ran.code, ran.json["reply"], len(server.requests))
     assert "Prompt rejected by hook: no deploys on fridays" == ran.json["error"]["message"]
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
+def test_a_signal_ends_a_hook_that_a_run_waits_for(event: str, tmp_path: Path) -> None:
+    """Before the first request as well: the hook dies with all it started, and nothing is sent."""
+    hook = {event: [{"hooks": [{"command": "sleep 300 & echo $! > pid; wait"}]}]}
+    (tmp_path / "hooks.json").write_text(json.dumps(hook))
+
+    with ScriptServer([], allow_unused=True) as server:
+        process = start("run", "x", "--endpoint", server.url, "-m", "any", "--hooks", "hooks.json", cwd=tmp_path)
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "the hook")
+        process.send_signal(signal.SIGINT)
+        ran = end_of(process)
+
+    assert (130, 0) == (ran.code, len(server.requests)), ran.err
+    assert not is_alive(int((tmp_path / "pid").read_text()))

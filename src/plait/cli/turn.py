@@ -105,6 +105,7 @@ def carry_out(work: Work) -> Outcome:
             mcp_servers=servers,
             tools=() if plugins is None else plugins.tools,
             hooks=hooks,
+            opening_cancel=work.cancel,
             hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
         ) as session,

@@ -31,10 +31,15 @@ class CancelToken:
         self._cancel.cancel(reason)
 
 
+def signal_of(token: CancelToken | Cancel | None) -> Cancel | None:
+    """Return the stop signal that a token gives."""
+    return token._cancel if isinstance(token, CancelToken) else token
+
+
 @contextmanager
 def turn_signal(token: CancelToken | Cancel | None, timeout_s: float | None) -> Iterator[Cancel]:
     """Yield the stop signal of one turn: given with the token, or after so many seconds."""
-    parent = token._cancel if isinstance(token, CancelToken) else token
+    parent = signal_of(token)
     cancel = Cancel() if parent is None else parent.child()
     timer: threading.Timer | None = None
     if timeout_s is not None:

@@ -79,7 +79,7 @@ class SessionHooks:
     def started(self, source: str) -> str:
         """Tell that the session begins; return what is to stand in its system prompt."""
         self._has_started = True
-        said = self._ask("SessionStart", {"source": source}, [source])
+        said = self._ask("SessionStart", {"source": source}, [source], self._live.settings.opening_cancel)
         if said.is_stop:
             self._refusal = said.why
         self.tell()

@@ -21,6 +21,7 @@ from plait.kernel.rules import Retry, Rules
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.pinning import pin_of
 from plait.session.cache_terms import cache_keys
+from plait.session.cancelling import signal_of
 from plait.session.keeping import Kept
 from plait.session.options import SIDE_BY_SIDE
 from plait.session.permitting import permissions_of
@@ -88,6 +89,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
         output=given["output"],
         step_reducer=given["step_reducer"],
+        opening_cancel=signal_of(given["opening_cancel"]),
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )
 

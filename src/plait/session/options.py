@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, ParamSpec, TypedDict, TypeVar
 
+from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.engine.approval import Approver
 from plait.engine.limits import Limits
@@ -18,6 +19,7 @@ from plait.events.named import EventCallback
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
+from plait.session.cancelling import CancelToken
 from plait.session.reducing import StepReducer
 from plait.session.session_log import DurableSink
 from plait.tools.deferred.search import Selector
@@ -99,6 +101,8 @@ class AgentOptions(TypedDict, total=False):
     """False: no hook runs, wherever it stands. As the spec says unless given."""
     hooks_compat: Iterable[str] | None
     """Programs whose hook files count as well: `claude`, `codex`, `agentknit`."""
+    opening_cancel: CancelToken | Cancel | None
+    """Ends what opening waits for: hooks that are told of the start."""
     permissions: Mapping[str, Iterable[str]] | None
     """Rules for calls: lists named `allow`, `ask` and `deny`, beside those of the spec, of the user's and the project's
     `plait.toml`. Deny beats ask beats allow, wherever a rule stands."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
+from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
 from plait.core.facts import MessageAdded, Observation
@@ -87,6 +88,8 @@ class Settings:
     output: OutputType[Any] | None = None
     """What answers have to be, where that is more than text."""
     step_reducer: StepReducer | None = None
+    opening_cancel: Cancel | None = None
+    """Ends what opening waits for."""
     permissions: Permissions | None = None
 
 

@@ -106,6 +106,7 @@ def run_task(
 
             check_price(schema, own)
         turn: TurnOptions = {"cancel": cancel, "timeout": timeout, "sender": sender, "images": images}
+        options.setdefault("opening_cancel", cancel)
         with init_session(schema, output_type=output_type, **options) as session:
             return run_turn(client if own is None else own, model_of(schema), session, task, **turn)
     finally:

@@ -31,13 +31,14 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "mcp": ("plait.cli.mcp_command:mcp", "Offer plait's tools to another host, as an MCP server."),
     "hooks": ("plait.cli.hooks_command:hooks", "Look at the hooks that sessions have."),
+    "trust": ("plait.cli.trust_command:trust", "Look at what a repository would run, and trust it."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""
 
 _LATER: Final = frozenset(
     "acp completion config cron eval improve init insights kanban loop memory new plugins repl"
-    " skill skills trust tui web".split()
+    " skill skills tui web".split()
 )
 """Commands that are planned and not built: named as such when typed, and listed nowhere."""
 

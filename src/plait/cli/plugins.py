@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from plait.engine.spec_tools import tools_of_spec
+from plait.engine.trusting import vouched
 from plait.session.defaults import LIBRARY
 from plait.tools.background_specs import BACKGROUND
 from plait.tools.definitions import ASKING, BUILT_IN
@@ -22,14 +23,19 @@ from plait.tools.spec import name_of
 
 
 def plugins_for_run(spec: Mapping[str, Any]) -> Plugins:
-    """Load the user's plugins for a run in the current folder.
+    """Load the user's plugins, and a trusted repository's, for a run in the current folder.
 
     No plugin takes the name of a built-in tool, by whatever name it goes, or of one of the spec's.
     """
     own = {known.name for known in (*BUILT_IN, *EXTRA, *ASKING, *BACKGROUND)}
     entries, _ = tools_of_spec(spec, LIBRARY.functions)
     with _stdout_aside():
-        return load_plugins(os.environ, os.getcwd(), taken=own | set(RENAMED) | {name_of(entry) for entry in entries})
+        return load_plugins(
+            os.environ,
+            os.getcwd(),
+            taken=own | set(RENAMED) | {name_of(entry) for entry in entries},
+            is_trusted=vouched(os.getcwd(), None).is_trusted,
+        )
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Config:
     enable_plugins: bool = False
     """Load the tools of the user's own plugins; see `plait.load_plugin_tools`."""
     plugins_dir: str | None = None
-    """One more folder of plugins; inside of `working_dir` it is skipped, until repositories can be trusted."""
+    """One more folder of plugins; inside of the repository it is skipped."""
     enable_todo: bool = False
     """Give the model a list of what is to be done."""
     enable_clarify: bool = False

@@ -140,11 +140,13 @@ def _with_plugins(registry: ToolRegistry, config: Config, toolbox: Toolbox) -> N
     """Put the tools of plugins into the registry; what is left out is warned of."""
     if not config.enable_plugins:
         return
-    from plait.tools.plugins import load_plugins  # most agents have none
+    from plait.engine.trusting import vouched  # most agents have no plugins
+    from plait.tools.plugins import load_plugins
 
     more = () if config.plugins_dir is None else (config.plugins_dir,)
     taken = [tool.name for tool in registry]
-    found = load_plugins(os.environ, toolbox.root, taken=taken, more=more)
+    is_trusted = vouched(toolbox.root, None).is_trusted
+    found = load_plugins(os.environ, toolbox.root, taken=taken, more=more, is_trusted=is_trusted)
     for notice in found.notices:
         warnings.warn(notice, stacklevel=3)
     for tool in found.tools:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plait.engine.trusting import Vouched, vouched
 from plait.hooks.places import Place, check_compat, project_places, there, user_places
 
 
@@ -24,6 +25,8 @@ class Sources:
     """Files and folders, the project's before the user's."""
     untrusted: Sequence[Place] = ()
     """Those of the repository that nobody vouches for."""
+    trust: Vouched | None = None
+    """How far those of the repository are trusted that are among the places."""
 
     def __bool__(self) -> bool:
         return bool(self.named or self.places)
@@ -34,14 +37,14 @@ class Sources:
         if not self.untrusted:
             return ""
         names = ", ".join(str(place.path) for place in self.untrusted)
-        return f"the repository's own hooks are not run, because it is not trusted: {names}"
+        return f"the repository's own hooks are not run, because it is not trusted (plait trust): {names}"
 
 
 def sources_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Sources:
     """Return what holds hooks for a session in `cwd`; none where they are switched off.
 
     Raises:
-        ConfigError: `hooks_compat` names a program that is not known.
+        ConfigError: `hooks_compat` names a program that is not known, or the list of trusted repositories is damaged.
     """
     compat = check_compat(given.get("hooks_compat"))
     if not _are_on(schema, given):
@@ -50,11 +53,13 @@ def sources_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) ->
     users, own = there(user_places(os.environ, compat)), there(project_places(cwd, compat))
     # In a home that is a repository, the user's files are the user's.
     own = [place for place in own if place not in users]
-    is_trusted = given.get("trust") is True
+    trust = vouched(cwd, given.get("trust")) if own else None
+    is_trusted = trust is not None and trust.is_trusted
     return Sources(
         [(source, name) for source, name in named if source],
         [*(own if is_trusted else ()), *users],
-        () if is_trusted or given.get("trust") is False else own,
+        () if is_trusted or trust is None or not trust.is_asked else own,
+        trust if is_trusted else None,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plait.config.places import project_root
 from plait.core.cancel import Cancel
 from plait.engine.limits import Limits
+from plait.engine.trusting import vouched
 from plait.store.layout import state_home
 
 if TYPE_CHECKING:
@@ -34,19 +35,20 @@ def attached(schema: Mapping[str, Any], given: Mapping[str, Any], *, spill: Spil
     Raises:
         ConfigError: a declaration cannot be used, or the `mcp` package is not installed.
     """
-    folder, trust = os.path.abspath(given["workspace"] or os.getcwd()), given["trust"]
-    own = None if trust is False else _of_repository(Path(folder))
+    folder = os.path.abspath(given["workspace"] or os.getcwd())
+    own = None if given["trust"] is False else _of_repository(Path(folder), is_vouched_for=given["trust"] is True)
     if own is None and not schema.get("mcp_servers") and not given["mcp_servers"]:
         return None
     from plait.session.mcp_servers import Declared, attach
 
-    declared = Declared(own if trust else None, schema.get("mcp_servers"), given["mcp_servers"])
+    is_trusted = own is not None and vouched(folder, given["trust"]).is_trusted
+    declared = Declared(own if is_trusted else None, schema.get("mcp_servers"), given["mcp_servers"])
     limits: Limits = given["limits"] or Limits()
     home = state_home(os.environ) if is_kept else None
     found = attach(declared.servers(folder, os.environ), home, limits.max_tool_result_tokens, spill)
-    if own is not None and not trust:
+    if own is not None and not is_trusted:
         path = str(own)
-        text = f"the MCP servers of {path!r} are not started: the repository is not trusted"
+        text = f"the MCP servers of {path!r} are not started: the repository is not trusted (plait trust)"
         found.servers.notice(path, "skipped", text)
     return found
 
@@ -59,7 +61,7 @@ def take_over(session: Session, live: Live, cancel: Cancel) -> None:
         bring_up(session, live, live.mcp, cancel)
 
 
-def _of_repository(folder: Path) -> Path | None:
-    """Return the repository's own file of servers, where it has one."""
-    places = dict.fromkeys((folder / FILE_NAME, project_root(folder) / FILE_NAME))
+def _of_repository(folder: Path, *, is_vouched_for: bool) -> Path | None:
+    """Return the repository's own file of servers, where it has one; a folder's in it on the caller's word only."""
+    places = dict.fromkeys((*((folder / FILE_NAME,) if is_vouched_for else ()), project_root(folder) / FILE_NAME))
     return next((place for place in places if place.is_file()), None)

@@ -178,7 +178,7 @@ def _open(
         warmth_of(conversation.cache, values),
         capture=capture,
     )
-    cwd = given["workspace"] or os.getcwd()
+    cwd = os.fspath(given["workspace"] or os.getcwd())
     snapshot = Snapshot(mirror := Mirror(), source_of(kept.facts))
     standing = Standing(log, cwd, key_source_of(schema), told, snapshot, _recovery(kept), capture=capture)
     live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)

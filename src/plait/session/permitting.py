@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from plait.config.places import project_root
 from plait.config.settings import CONFIG_FILE, settings_in, user_settings
 from plait.engine.gates import Gates
+from plait.engine.trusting import vouched
 
 if TYPE_CHECKING:
     from plait.engine.permissions.ruling import Permissions
@@ -56,10 +57,10 @@ def _tables(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> It
         if table is not None
     )
     own, projects = user_settings(os.environ), project_root(cwd) / CONFIG_FILE
-    for path, may_allow in {projects: given.get("trust") is True, own: True}.items():
+    for path in dict.fromkeys((projects, own)):
         table = _in_file(path)
         if table is not None:
-            yield table, str(path), may_allow
+            yield table, str(path), path == own or vouched(cwd, given.get("trust")).is_trusted
 
 
 def _in_file(path: Path) -> object:

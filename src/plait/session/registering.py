@@ -10,10 +10,13 @@ import math
 import os
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.config.places import project_root
 from plait.core.errors import ConfigError
+from plait.engine.trusting import Vouched
 from plait.events.hook_events import HookWarning
 from plait.hooks.asking import HookSet
 from plait.hooks.entry import HookEntry, HookHandler
@@ -149,8 +152,16 @@ def entries_of(sources: Sources, cwd: str | os.PathLike[str]) -> tuple[list[Hook
     for source, name in sources.named:
         take(read_source(source, cwd, name))
     for place in sources.places:
-        take(read_place(place))
+        found, doubts = read_place(place)
+        take((_guarded(found, sources.trust, place.path), doubts))
     return entries, warnings
+
+
+def _guarded(entries: Iterable[HookEntry], trust: Vouched | None, path: Path) -> Iterable[HookEntry]:
+    """Return hooks of a repository so that they run only while it is what its user has trusted."""
+    if trust is None or not trust.is_by_digest or not path.is_relative_to(trust.root):
+        return entries
+    return [replace(entry, guard=trust.changed) for entry in entries]
 
 
 def _instruct(session: Session, context: str) -> None:

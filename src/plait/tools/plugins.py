@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from plait.config.places import config_home
+from plait.config.places import config_home, project_root
 from plait.core.errors import ConfigError
 from plait.hands import beneath
 from plait.kernel.tools import Tool
@@ -101,24 +101,30 @@ def load_plugins(
     *,
     taken: Iterable[str] = (),
     more: Sequence[str | os.PathLike[str]] = (),
+    is_trusted: bool = False,
 ) -> Plugins:
     """Load the user's own plugins, and say what is left out.
 
-    Plugins of the working directory wait for trust: they are skipped, and that is said.
+    Plugins of the repository around it wait for trust: without it they are skipped, and that is said.
 
     Args:
+        is_trusted: those of the repository count as well, but only in its own folder for them.
         taken: names that a plugin's tool cannot have.
         more: further folders, relative to the working directory; one inside of it is skipped.
     """
     found = Plugins()
-    root = Path(os.path.realpath(working_dir))
+    root = project_root(os.path.realpath(working_dir))
     own = user_folder(environ)
-    others = [root / ".plait" / FOLDER, *(root / os.path.expanduser(os.fspath(each)) for each in more)]
+    there = Path(os.path.realpath(working_dir))
+    others = [root / ".plait" / FOLDER, *(there / os.path.expanduser(os.fspath(each)) for each in more)]
     names = set(taken)
     for folder in dict.fromkeys((own, *others)):
-        if Path(os.path.realpath(folder)).is_relative_to(root) and folder != own:
+        is_own = is_trusted and folder == root / ".plait" / FOLDER
+        if Path(os.path.realpath(folder)).is_relative_to(root) and folder != own and not is_own:
             if any(_plugin_files(folder)):
-                found.notices.append(f"the plugins in {str(folder)!r} are not loaded: the repository is not trusted")
+                found.notices.append(
+                    f"the plugins in {str(folder)!r} are not loaded: the repository is not trusted (plait trust)"
+                )
             continue
         found.notices += _load_into(found.tools, folder, working_dir, names)
     return found

@@ -20,6 +20,7 @@ from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
 from plait.tools.renames import canonical
 
+_OF_SERVERS: Final = "mcp__"
 Leads = Callable[[ToolCall], Literal["inside", "outside", "secret"]]
 """Says where the path of a file tool's call leads."""
 
@@ -157,6 +158,9 @@ def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str]:
     try:
         arguments = call.arguments
     except JsonInvalid:
+        return f"use the tool {call.name!r} with", call.raw
+    if call.name.startswith(_OF_SERVERS):
+        # What a server's tool does with a `command` or a `path` is its own affair: its name says whose that is.
         return f"use the tool {call.name!r} with", call.raw
     if canonical(call.name) == "apply_patch" and isinstance(patch := arguments.get("input"), str):
         return "apply this patch, which leads outside the workspace" if is_outside else "apply this patch", patch

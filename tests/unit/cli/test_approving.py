@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -149,6 +150,14 @@ def test_the_question_of_a_patch_shows_its_lines() -> None:
 def test_arguments_that_cannot_be_read_are_shown_as_they_are() -> None:
     """A broken call is still shown whole."""
     assert '{"command": "ma' in question(ToolCall("c", "exec_shell", '{"command": "ma'))
+
+
+def test_the_question_of_a_servers_tool_names_it() -> None:
+    """Its arguments may be called like those of a shell: it is not taken for one."""
+    for arguments in ({"command": "ls"}, {"path": "a.txt"}):
+        asked = question(ToolCall("c", "mcp__evil__run", json.dumps(arguments)))
+        assert "use the tool 'mcp__evil__run' with" in asked
+        assert json.dumps(arguments) in asked
 
 
 def test_the_screen_is_brought_up_to_date_before_a_question() -> None:

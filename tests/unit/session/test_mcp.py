@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from plait.core.errors import ConfigError
 from plait.core.messages import Image, ToolCall
 from plait.engine.approval import Deny
 from plait.kernel.tools import Tool
+from plait.serve.mcp_server import serve_tools
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel, ScriptServer
 from plait.tools import definitions
@@ -190,3 +192,13 @@ def test_a_replay_needs_no_server() -> None:
     replayed = replay_session(folder, {**spec, "mcp_servers": [table("slow", "exits-at-once")]})
     assert replayed.is_same
     assert 3 == replayed.told.requests
+
+
+def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Before anything is started, of servers for a model and of plait as a server alike; no server needs no package."""
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    for begin in (lambda: opened(mcp_servers=[table("fake")]), lambda: serve_tools(tmp_path)):
+        with pytest.raises(ConfigError, match="need the package 'mcp'") as caught:
+            begin()
+        assert "pip install 'plait[mcp]'" in caught.value.hint
+    opened(mcp_servers=[]).close()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
 
 import click
 
@@ -19,7 +21,7 @@ from plait.config.trust import Change, Standing
 from plait.core.cancel import Cancel
 from plait.engine.trusting import trust_store
 
-_SIGNS = {"new": "+", "gone": "-", "changed": "~", "mode": "~"}
+_SIGNS: Final = MappingProxyType({"new": "+", "gone": "-", "changed": "~", "mode": "~"})
 
 
 @click.command(short_help="Look at what a repository would run, and trust it.")

@@ -75,7 +75,11 @@ def _compacted(options: RunOptions, keep_last_turns: int, cancel: Cancel) -> Com
         with (
             create_client(bound) as client,
             init_session(
-                bound, resumed_from=folder, strict_cache_proof=False, non_interactive=not Terminal.is_there()
+                bound,
+                resumed_from=folder,
+                strict_cache_proof=False,
+                non_interactive=not Terminal.is_there(),
+                opening_cancel=cancel,
             ) as opened,
         ):
             return compact_session(

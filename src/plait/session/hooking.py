@@ -140,19 +140,19 @@ class SessionHooks:
         self._contexts.settle()
         self.tell()
 
-    def may_compact(self, trigger: str) -> str:
+    def may_compact(self, trigger: str, cancel: Cancel | None = None) -> str:
         """Ask before a summary takes the place of history; return why it may not, empty for leave."""
-        said = self._ask("PreCompact", {"trigger": trigger, "custom_instructions": ""}, [trigger])
+        said = self._ask("PreCompact", {"trigger": trigger, "custom_instructions": ""}, [trigger], cancel)
         self._contexts.queue(said.context)
         self._trigger, self._is_cleared = trigger, not said.says_no
         self.tell()
         return said.why if said.says_no else ""
 
-    def after_compaction(self) -> None:
+    def after_compaction(self, cancel: Cancel | None = None) -> None:
         """Tell of a compaction that was made since the last time."""
         if self._has_compacted:
             self._has_compacted = False
-            said = self._ask("PostCompact", {"trigger": self._trigger}, [self._trigger])
+            said = self._ask("PostCompact", {"trigger": self._trigger}, [self._trigger], cancel)
             self._contexts.queue(said.context)
             self.tell()
         self._trigger, self._is_cleared = "auto", False
@@ -219,9 +219,9 @@ class SessionHooks:
     def before_think(self, ask: Think, cancel: Cancel) -> None:
         """Put a compaction that the loop makes of itself before the hooks; tell of one that was made."""
         if ask.purpose != "compaction":
-            self.after_compaction()
+            self.after_compaction(cancel)
             return
-        why = "" if self._is_cleared else self.may_compact("auto")
+        why = "" if self._is_cleared else self.may_compact("auto", cancel)
         if why:
             self._news.say("compaction_skipped", reason=why)
             cause = PolicyError(

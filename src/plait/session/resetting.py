@@ -138,7 +138,7 @@ def compact_session(
         _in_words(live)
         state, spent = live.conversation.state, _Spent()
         before = list(state.history)
-        if live.hooks is not None and (why := live.hooks.may_compact("manual")):
+        if live.hooks is not None and (why := live.hooks.may_compact("manual", signal)):
             live.hub.emit(CompactionSkipped(why))
             return _untouched(session, before, why)
         forget = live.conversation.observers.add(spent, Committed)
@@ -148,7 +148,7 @@ def compact_session(
             forget()
         keep_pin(live)
         if live.hooks is not None:
-            live.hooks.after_compaction()
+            live.hooks.after_compaction(signal)
         if end.reason == SKIPPED and spent.usage == Usage.ZERO:
             live.hub.emit(CompactionSkipped(end.detail))
         catch_up(session, live)

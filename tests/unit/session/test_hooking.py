@@ -268,6 +268,41 @@ def test_compaction_is_asked_for_and_told() -> None:
     assert ["not now", "not now"] == [data["reason"] for name, data in events.events if name == "compaction_skipped"]
 
 
+def test_a_stopped_compaction_stops_its_hooks() -> None:
+    """A hook that is asked for leave ends with the signal of whoever asked, and nothing is replaced."""
+    token, released, long = CancelToken(), threading.Event(), "word " * 2_000
+
+    def slow(payload: Payload) -> None:
+        token.cancel()
+        released.wait(30)
+
+    with init_session(SPEC, hooks=at("PreCompact", slow)) as session:
+        ask(session, long)
+        ask(session, long)
+        with ScriptedModel([], allow_unused=True) as model:
+            kept = compact_session(model, "m", session, keep_last_turns=1, cancel=token)
+    released.set()
+    assert ("interrupted", False) == (kept.status, bool(kept))
+
+
+def test_a_question_of_the_model_s_is_told() -> None:
+    """Somebody hears that the model waits for an answer, with the question."""
+    rung, heard = threading.Event(), Heard()
+    plait.set_ask_user_handler(lambda question, options: "blue")
+    asking = Tool("ask_user", "Ask.", plait.TOOL_LIBRARY["t_ask_user"])
+
+    def notified(payload: Payload) -> None:
+        heard(payload)
+        rung.set()
+
+    with init_session(
+        SPEC, hooks=at("Notification", notified, matcher="elicitation_dialog"), tools=[asking]
+    ) as session:
+        ask(session, Say(calls=[Call("ask_user", {"question": "Which colour?"})]), "done")
+        assert rung.wait(10)
+    assert "Which colour?" == heard.told[0]["message"]
+
+
 def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody hears of a wait that is worth a look, while the session waits."""
     monkeypatch.setattr(hook_terms, "LONG_WAIT_S", 0.001)

@@ -27,6 +27,7 @@ from plait.hands.edit import (
     Written,
     check_expected,
     plan_data,
+    plan_write,
     read_version,
 )
 from plait.hands.git_metadata import refuse_git_metadata
@@ -209,6 +210,8 @@ class _Planner:
         self._drafts: dict[Key, _Draft] = {}
         self._taken: set[Key] = set()
         """Files of which something has been said that leaves no room for more."""
+        self._deleted: set[Key] = set()
+        """Those that may come back with another content."""
 
     def plan(self, patch: Patch) -> PatchPlan:
         steps: dict[Key, Step | None] = {}
@@ -228,6 +231,10 @@ class _Planner:
     def _step(self, patch: FilePatch) -> Step | None:
         """Plan one section; None for a change that another section may go on with."""
         key, target = self._keys[patch.path], self._targets[patch.path]
+        if patch.kind == "add" and key in self._deleted:
+            self._deleted.remove(key)
+            _check_new(patch.content, patch.path)
+            return Step("M", (patch.path,), (plan_write(target, patch.content),))
         if key in self._taken or (patch.kind != "update" and key in self._drafts):
             raise _named_twice(patch.path)
         for path in patch.paths:
@@ -240,6 +247,7 @@ class _Planner:
             raise _no_file(patch)
         if patch.kind == "delete":
             self._taken.add(key)
+            self._deleted.add(key)
             return _deleted(patch, target, before)
         return self._updated(patch, key, target, before)
 

@@ -121,6 +121,20 @@ def test_all_of_it_or_nothing(make: MakeToolbox, root: Path, edit: tuple[str, st
     assert not (root / "new").exists()
 
 
+def test_a_file_that_is_deleted_and_added_is_written_anew(box: Toolbox, root: Path) -> None:
+    """Both in one patch are a new content for the same file, in the form of the old one; a third part is too much."""
+    fill(root)
+    (root / "run.sh").write_bytes(b"a\r\n")
+    both = "*** Delete File: run.sh\n*** Add File: run.sh\n+one\n+two\n"
+
+    text, _ = done(box.patching.apply_patch(f"*** Begin Patch\n{both}*** End Patch"))
+
+    assert "OK: 1 file changed\nM run.sh (+2 -1)" == text
+    assert (b"one\r\ntwo\r\n", 0o755) == ((root / "run.sh").read_bytes(), (root / "run.sh").stat().st_mode & 0o777)
+    more = f"*** Begin Patch\n{both}*** Add File: ./run.sh\n+x\n*** End Patch"
+    assert "two things of './run.sh'" in refusal(box.patching.apply_patch(more)).content
+
+
 def test_every_part_that_does_not_fit_is_told(box: Toolbox, root: Path) -> None:
     """Several faults come in one answer, each with its own advice, so that one more try can mend them all."""
     fill(root)

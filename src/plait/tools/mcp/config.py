@@ -32,7 +32,9 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
-_FIELDS: Final = frozenset("name command args env cwd timeout startup_timeout url headers type disabled".split())
+_FIELDS: Final = frozenset(
+    "name command args env cwd timeout startup_timeout url headers type disabled always_ask".split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class ServerConfig:
     """How long one answer may take."""
     wait_s: float = WAIT_S
     """How long a first turn waits for its tools; after that they come with a later turn."""
+    always_ask: bool = False
+    """Its word that a tool only reads is not believed: every one of its tools is gated."""
 
     @property
     def place(self) -> str:
@@ -176,6 +180,7 @@ def _server(table: Mapping[str, object], environ: Mapping[str, str], source: str
         headers=read.pairs("headers"),
         timeout_s=read.seconds("timeout", TIMEOUT_S),
         wait_s=read.seconds("startup_timeout", WAIT_S),
+        always_ask=read.flag("always_ask"),
     )
 
 
@@ -222,6 +227,12 @@ class _Reader:
                 raise self.wrong(f"has {key!r} that is no object of names and texts", 'write {"NAME": "text"}')
             found[name] = self._expanded(item, f"{key}.{name}")
         return found
+
+    def flag(self, key: str) -> bool:
+        value = self.table.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(f"has a {key!r} that is neither true nor false", "write true or false")
+        return value is True
 
     def seconds(self, key: str, usual: float) -> float:
         value = self.table.get(key)

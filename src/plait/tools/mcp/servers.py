@@ -81,6 +81,8 @@ class Servers:
         self._taken: dict[str, Listing] = {}
         self._tools: tuple[Tool, ...] = ()
         self._key: object = None
+        self._gated: set[tuple[str, str]] = set()
+        """Tools that were asked for, by their server's name and their own."""
         self._is_closed = False
 
     def begin(self) -> None:
@@ -256,7 +258,11 @@ class Servers:
             return await portal.run(server.call(shown, arguments, bounds))
 
         call.__name__ = call.__qualname__ = name
-        is_gated = not shown.is_read_only
+        key = (server.config.name, shown.own_name)
+        if server.config.always_ask or not shown.is_read_only:
+            self._gated.add(key)
+        # Once gated, always gated: a tool that says later that it only reads is not believed.
+        is_gated = key in self._gated
         return Tool(
             name,
             shown.description,

@@ -321,6 +321,20 @@ def test_what_only_reads_says_so(chatty: Called) -> None:
     assert ("mcp", "does note") == (note.category, note.description)
 
 
+def test_a_servers_word_that_a_tool_reads_is_not_taken_later_or_at_all() -> None:
+    """A tool that was asked for is asked for as long as its session lasts; `always_ask` asks for every one."""
+    with server() as call:
+        before = call.servers.tools()
+        call("turn")
+        ends_s = time.monotonic() + 20
+        while (now := call.servers.tools()) is before and time.monotonic() < ends_s:
+            time.sleep(0.01)
+        assert now is not before
+        assert {tool.name: tool.gated for tool in before} == {tool.name: tool.gated for tool in now}
+    with server(always_ask=True) as call:
+        assert all(tool.gated and not tool.parallel_safe for tool in call.servers.tools())
+
+
 def test_all_or_nothing_for_who_asks_for_it(tmp_path: Path) -> None:
     """One server that cannot be started ends those that could be; the error says what to do."""
     good = table("good", env={"SEEN": "1"})

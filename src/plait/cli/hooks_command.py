@@ -42,7 +42,7 @@ def hooks() -> None:
 def list_hooks(*, paths: Sequence[str], directory: str | None, as_json: bool) -> int:
     """List the hooks that a run here would have, by event, each with where it comes from.
 
-    Nothing is run. The repository's own are named, and not counted: it is not trusted.
+    Nothing is run. The repository's own count where it is trusted; otherwise they are only named.
     """
     from plait.session.registering import entries_of  # a folder without hooks needs none of it
 

@@ -127,7 +127,7 @@ def test_the_user_s_own_hooks_the_spec_s_and_the_repository_s(here: Path) -> Non
     own = write(here / ".plait/hooks.json", at("Stop", "false"))
     write(here / ".codex/hooks.json", at("Stop", "codex"))
     spec = {**SPEC, "behaviour": {"hooks": at("Stop", "spec")}}
-    notice = f"the repository's own hooks are not run, because it is not trusted: {own}"
+    notice = f"the repository's own hooks are not run, because it is not trusted (plait trust): {own}"
 
     def listed(**options: Any) -> tuple[list[object], list[str]]:
         heard = Heard()

@@ -56,13 +56,15 @@ class Usage:
             return other
         if other.input == 0 and other == Usage.ZERO:
             return self
-        cost, currency = _add_cost(self, other)
+        cost, currency = (None, "USD") if other.cost is None or self.cost is None else _add_cost(self, other)
+        read, said, cached, kept, thought = self.input, self.output, self.cache_read, self.cache_write, self.reasoning
+        # Every step adds one, and every answer of a journal that is opened: so this is spelled out.
         return Usage(
-            _add(self.input, other.input),
-            _add(self.output, other.output),
-            _add(self.cache_read, other.cache_read),
-            _add(self.cache_write, other.cache_write),
-            _add(self.reasoning, other.reasoning),
+            other.input if read is None else read if other.input is None else read + other.input,
+            other.output if said is None else said if other.output is None else said + other.output,
+            other.cache_read if cached is None else cached if other.cache_read is None else cached + other.cache_read,
+            other.cache_write if kept is None else kept if other.cache_write is None else kept + other.cache_write,
+            other.reasoning if thought is None else thought if other.reasoning is None else thought + other.reasoning,
             cost,
             currency,
             True,

@@ -46,7 +46,6 @@ _SEAM: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\{"at":\d{1,19},"seq":(\d
 """The end of a write and the beginning of the next."""
 _SEAL_BYTES: Final = len(_SEAL % 0)
 _EXACT: Final = b',"exact":true'
-_EXACT_AT: Final = slice(-_SEAL_BYTES - len(_EXACT), -_SEAL_BYTES)
 _ENVELOPE: Final = ("at", "seq", "type", "run_id", "data", "exact", "crc")
 _CHUNK_LINES: Final = 256
 """So many lines are checked, and then understood: the processor likes to do one thing at a time."""
@@ -141,10 +140,10 @@ def _checked(lines: Sequence[bytes], crc: int) -> tuple[list[dict[str, Any]], st
     records: list[dict[str, Any]] = []
     for line in lines:
         crc = zlib.crc32(line[:-_SEAL_BYTES], crc)
-        if line[-_SEAL_BYTES:] != _SEAL % crc:
+        if not line.endswith(_SEAL % crc):
             return records, "the checksum does not fit"
         try:
-            records.append(json.loads(line) if line[_EXACT_AT] == _EXACT else orjson.loads(line))
+            records.append(json.loads(line) if line.endswith(_EXACT, 0, -_SEAL_BYTES) else orjson.loads(line))
         except ValueError as error:
             return records, str(error)
     return records, ""

@@ -74,17 +74,19 @@ def repeats(history: Sequence[Message], begin: int = 0) -> int:
     source = _rounds_back(history, begin)
     seen = list(islice(source, _PERIODS[-1] + 1))
     asked = [_asked(history[index - 1]) for index in seen]
+    told = [_told(history[index]) for index in seen]
     longest = 0
     for period in _PERIODS:
         same = 0
-        while same + period < len(seen) and _is_alike(asked[same], asked[same + period]):
-            # Most rounds differ in what they asked.
-            if _told(history[seen[same]]) != _told(history[seen[same + period]]):
+        # Most rounds differ in what they were told; to compare what they asked may take reading it.
+        while same + period < len(seen) and told[same] == told[same + period]:
+            if not _is_alike(asked[same], asked[same + period]):
                 break
             same += 1
             if same + period == len(seen) and (earlier := next(source, None)) is not None:
                 seen.append(earlier)
                 asked.append(_asked(history[earlier - 1]))
+                told.append(_told(history[earlier]))
         longest = max(longest, same // period + 1 if same else 0)
     return longest
 

@@ -18,7 +18,7 @@ from plait.core.messages import Message, ToolCall, ToolResult, assistant
 from plait.core.usage import Usage
 from plait.kernel.drivers import adrive, drive
 from plait.kernel.effects import NOTHING, Act, Allow, Ask, Boundary, Deny, End, Outcome, Plan, Think
-from plait.kernel.log import MemoryLog
+from plait.kernel.log import Barrier, MemoryLog
 from plait.kernel.loop import Loop, turn
 from plait.kernel.rules import Rules
 from plait.kernel.state import State, fold
@@ -40,8 +40,11 @@ class Crash(BaseException):
 class NotedLog(MemoryLog):
     """A log in memory that counts its barriers and can fail or crash."""
 
-    def __init__(self, *, fail_at: int | None = None, crash_at: int | None = None, hops: int = 0) -> None:
+    def __init__(
+        self, *, fail_at: int | None = None, crash_at: int | None = None, hops: int = 0, is_barrier: bool = False
+    ) -> None:
         super().__init__(lambda: 0)
+        self._is_barrier = is_barrier
         self.commits = 0
         self._fail_at = fail_at
         self._crash_at = crash_at
@@ -58,9 +61,27 @@ class NotedLog(MemoryLog):
         """Make a barrier; a slow store takes a few rounds of the event loop for it."""
         if not self.uncommitted:
             return None
-        if self._hops:
-            return self._slowly()
-        return self._commit()
+        if not self._hops:
+            return self._commit()
+        return self._as_barrier() if self._is_barrier else self._slowly()
+
+    def _as_barrier(self) -> Barrier:
+        """Give what no cancellation reaches; it is made by what the event loop calls, as by a thread of the store's."""
+        barrier, loop = Barrier(), asyncio.get_running_loop()
+
+        def go_on(left: int) -> None:
+            if left:
+                loop.call_soon(go_on, left - 1)
+                return
+            try:
+                self._commit()
+            except DiskFull as error:
+                barrier.set_exception(error)
+            else:
+                barrier.set_result(None)
+
+        loop.call_soon(go_on, self._hops)
+        return barrier
 
     async def _slowly(self) -> None:
         upto = len(self.entries)

@@ -38,7 +38,7 @@ from plait.kernel.effects import (
     Think,
     Wait,
 )
-from plait.kernel.log import AsyncFactLog, FactLog
+from plait.kernel.log import AsyncFactLog, Barrier, FactLog
 from plait.kernel.loop import Loop
 from plait.kernel.shield import Shield, shielded
 
@@ -330,7 +330,7 @@ async def _finish(work: Awaitable[T]) -> T:
     inner = asyncio.ensure_future(work)
     while not inner.done():
         try:
-            await asyncio.shield(inner)
+            await (inner if isinstance(inner, Barrier) else asyncio.shield(inner))
         except asyncio.CancelledError:
             if inner.cancelled():
                 raise

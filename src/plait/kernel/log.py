@@ -5,6 +5,7 @@ Floor: 1. Owns: append, barrier, hand-over of what is safe; never: a file.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -41,6 +42,17 @@ class AsyncFactLog(Protocol):
     def take_committed(self) -> Sequence[Entry]:
         """Return what became durable since the last call, once each."""
         ...
+
+
+class Barrier(asyncio.Future[None]):
+    """A barrier under way, which nobody can call off: who waits for it hears of a cancellation once it is made.
+
+    A driver may await this as it is. Any other awaitable it has to shield, at the price of one more round of the loop.
+    """
+
+    def cancel(self, msg: object = None) -> bool:
+        """Refuse."""
+        return False
 
 
 class MemoryLog:

@@ -18,6 +18,7 @@ from typing import Final
 
 from plait.core.facts import Entry, Fact
 from plait.core.values import dataclass
+from plait.kernel.log import Barrier
 from plait.store.group_sync import FILES_MIN, GroupSync
 from plait.store.jsonl import JsonlLog, Write
 
@@ -25,15 +26,15 @@ _GATHER_S: Final = 0.001
 
 
 @dataclass(slots=True)
-class _Barrier:
+class _Asked:
     log: JsonlLog
     write: Write
     loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[None]
+    done: Barrier
     error: BaseException | None = None
 
 
-_Queue = queue.SimpleQueue[_Barrier | None]
+_Queue = queue.SimpleQueue[_Asked | None]
 
 
 class Syncer:
@@ -45,10 +46,10 @@ class Syncer:
         self._thread: threading.Thread | None = None
         self._pid = 0
 
-    def commit(self, log: JsonlLog) -> asyncio.Future[None]:
+    def commit(self, log: JsonlLog) -> Barrier:
         """Start a barrier; the future is done when it is durable, or raises `JournalError`."""
         loop = asyncio.get_running_loop()
-        barrier = _Barrier(log, log.prepare(), loop, loop.create_future())
+        barrier = _Asked(log, log.prepare(), loop, Barrier(loop=loop))
         with self._lock:
             if self._thread is None or self._pid != os.getpid():
                 self._start()
@@ -78,7 +79,7 @@ class AsyncJsonlLog:
     def __init__(self, log: JsonlLog, syncer: Syncer) -> None:
         self._log = log
         self._syncer = syncer
-        self._flight: asyncio.Future[None] | None = None
+        self._flight: Barrier | None = None
 
     def append(self, facts: tuple[Fact, ...]) -> None:
         """Take facts in; nothing is written before the barrier."""
@@ -123,9 +124,9 @@ def _serve(barriers: _Queue) -> None:
             return
 
 
-def _make(batch: Sequence[_Barrier], group: GroupSync) -> None:
-    by_device: dict[int, list[_Barrier]] = {}
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Barrier]] = {}
+def _make(batch: Sequence[_Asked], group: GroupSync) -> None:
+    by_device: dict[int, list[_Asked]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Asked]] = {}
     for barrier in batch:
         barrier.log.file.acquire()
         _write(barrier)
@@ -139,14 +140,14 @@ def _make(batch: Sequence[_Barrier], group: GroupSync) -> None:
         _tell(loop, barriers)
 
 
-def _write(barrier: _Barrier) -> None:
+def _write(barrier: _Asked) -> None:
     try:
         barrier.log.write(barrier.write)
     except BaseException as error:  # boundary: whatever it is, somebody waits to be told, and the others go on
         barrier.error = error
 
 
-def _sync_all(device: int, barriers: Sequence[_Barrier], group: GroupSync) -> None:
+def _sync_all(device: int, barriers: Sequence[_Asked], group: GroupSync) -> None:
     if not barriers:
         return
     failed: OSError | None = None
@@ -166,7 +167,7 @@ def _sync_all(device: int, barriers: Sequence[_Barrier], group: GroupSync) -> No
             barrier.error = error
 
 
-def _tell(loop: asyncio.AbstractEventLoop, barriers: Sequence[_Barrier]) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, barriers: Sequence[_Asked]) -> None:
     def settle() -> None:
         for barrier in barriers:
             if barrier.done.done():

@@ -274,3 +274,26 @@ def test_a_whole_file_system_is_synced(tmp_path: Path) -> None:
         disk.sync_file_system(fd)
     with pytest.raises(OSError, match="Bad file descriptor"):
         disk.sync_file_system(10_000)
+
+
+def test_nobody_calls_a_barrier_off(tmp_path: Path, syncer: Syncer) -> None:
+    """A cancelled task hears of it when its barrier is made: what it waited for is durable by then."""
+
+    async def main() -> int:
+        journal = opened(tmp_path).log
+        log = AsyncJsonlLog(journal, syncer)
+
+        async def work() -> None:
+            log.append((TurnStart(),))
+            barrier = log.commit()
+            assert barrier is not None
+            await barrier
+
+        task = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        assert task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return len(log.take_committed())
+
+    assert 1 == asyncio.run(main())

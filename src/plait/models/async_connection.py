@@ -21,6 +21,8 @@ from plait.models.routes import Route, is_address
 if TYPE_CHECKING:
     from plait.models.socks import SocksHandshake
 
+_READ_BYTES: Final = 65_536
+"""Read into a buffer of the connection's own: asyncio would have the system make one of 256 kB for every read."""
 _UNREAD_BYTES_MAX: Final = 1_048_576
 """How much of a body is taken from the system before somebody reads it."""
 _IDLE_MAX: Final = 1_024
@@ -31,7 +33,7 @@ _SECOND_ADDRESS_S: Final = 0.25
 """How long a host's first address is tried before the next one is tried beside it."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection: what has come and was not read, and the one who waits for more."""
 
     def __init__(self) -> None:
@@ -40,6 +42,7 @@ class Connection(asyncio.Protocol):
         self.is_lost = False
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._pieces: list[bytes] = []
         self._unread_bytes = 0
         self._is_paused = False
@@ -120,9 +123,13 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        """Take bytes."""
-        body = b""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Say where bytes are to be put."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes that were put there."""
+        data, body = bytes(self._buffer[:nbytes]), b""
         try:
             if self._talk is None:
                 body = self.parser.feed(data)

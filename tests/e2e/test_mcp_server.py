@@ -17,6 +17,7 @@ import pytest
 
 from plait.hands.process_tree import MARK, Tree
 from plait.tools.portal import Portal
+from tests.e2e.command import plait
 
 HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 COMMAND = [sys.executable, "-m", "plait", "mcp"]
@@ -196,6 +197,9 @@ def test_wrong_options_end_before_anything_is_served(tmp_path: Path) -> None:
     assert (2, "") == (done.returncode, done.stdout)
     assert "there is no tool 'fly'" in done.stderr
     assert "read_file" in done.stderr
+    gone = plait("mcp", "--workspace", "nowhere", cwd=tmp_path)
+    assert (2, "") == (gone.code, gone.out)
+    assert "nowhere" in gone.err
 
 
 NOISY = """

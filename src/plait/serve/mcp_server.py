@@ -20,7 +20,6 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult
-from plait.core.redact import redact_secrets
 from plait.core.strict_json import JsonInvalid, dump
 from plait.engine.base_host import GRACE_S
 from plait.engine.calls import Finishing, failure_of, keywords, result_of
@@ -60,9 +59,10 @@ def published(toolbox: Toolbox, names: Sequence[str] = (), *, allows_changes: bo
 class ToolServer:
     """Serves one toolbox to one host, over one pipe."""
 
-    def __init__(self, tools: Iterable[Tool], *, redact: bool = True) -> None:
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """Take the tools that a host gets; raise `ValueError` for two of one name."""
         self._table = ToolTable(tools, compile=compile_schema)
-        self._finishing = Finishing(redact=(lambda text: redact_secrets(text)[0]) if redact else None)
+        self._finishing = Finishing()
         self._threads = Threads()
         self._room = asyncio.Semaphore(CALLS_MAX)
         self._alone = asyncio.Lock()

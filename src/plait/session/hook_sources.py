@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from plait.config.settings import settings_in, user_settings
+from plait.core.errors import ConfigError
 from plait.engine.trusting import Vouched, vouched
 from plait.hooks.places import Place, check_compat, project_places, there, user_places
 
@@ -46,10 +49,11 @@ def sources_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) ->
     Raises:
         ConfigError: `hooks_compat` names a program that is not known, or the list of trusted repositories is damaged.
     """
-    compat = check_compat(given.get("hooks_compat"))
-    if not _are_on(schema, given):
+    settings = settings_here(user_settings(os.environ))
+    compat = (*check_compat(given.get("hooks_compat")), *settings.compat)
+    if not _are_on(schema, given, settings):
         return Sources()
-    named = [(given.get("hooks"), "hooks"), (_of_spec(schema), "behaviour.hooks")]
+    named = [(given.get("hooks"), "hooks"), (_of_spec(schema), "behaviour.hooks"), *settings.sources]
     users, own = there(user_places(os.environ, compat)), there(project_places(cwd, compat))
     # In a home that is a repository, the user's files are the user's.
     own = [place for place in own if place not in users]
@@ -63,9 +67,40 @@ def sources_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) ->
     )
 
 
-def _are_on(schema: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    wish = given.get("hooks_enabled")
-    return bool(schema.get("hooks_enabled") is not False if wish is None else wish)
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The table `[hooks]` of a `plait.toml`."""
+
+    is_on: bool = True
+    compat: tuple[str, ...] = ()
+    sources: Sequence[tuple[object, str]] = ()
+
+
+def settings_here(path: Path) -> Settings:
+    """Return what a `plait.toml` says of hooks: `enabled`, `compat`, `files`, and events as in `hooks.json`.
+
+    Raises:
+        ConfigError: the file cannot be read, or the table says what means nothing; names the place.
+    """
+    table = settings_in(path).get("hooks") if path.exists() else None
+    if table is None:
+        return Settings()
+    if not isinstance(table, dict):
+        raise ConfigError(f"'hooks' in {str(path)!r} is no table", hint="write [hooks] above it")
+    is_on, compat, files = table.pop("enabled", True), table.pop("compat", ()), table.pop("files", [])
+    if not isinstance(is_on, bool):
+        raise ConfigError(f"'hooks.enabled' in {str(path)!r} is {is_on!r}", hint="it is true or false")
+    if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        raise ConfigError(f"'hooks.files' in {str(path)!r} is {files!r}", hint="it is a list of files and folders")
+    own = [os.path.join(path.parent, os.path.expanduser(file)) for file in files]
+    return Settings(is_on, check_compat(compat), [(table, f"{path}: hooks"), (own, str(path))])
+
+
+def _are_on(schema: Mapping[str, Any], given: Mapping[str, Any], settings: Settings) -> bool:
+    for wish in (given.get("hooks_enabled"), schema.get("hooks_enabled")):
+        if wish is not None:
+            return bool(wish)
+    return settings.is_on
 
 
 def _of_spec(schema: Mapping[str, Any]) -> object:

@@ -177,3 +177,27 @@ def test_a_dropped_session_leaves_nothing_running() -> None:
     gc.collect()
 
     assert [] == Tree(0, mark).members()
+
+
+def test_the_user_s_settings_say_which_hooks_there_are() -> None:
+    """`[hooks]` in the user's plait.toml holds events, files, other programs' and a switch; a wrong one is placed."""
+    settings = write(Path.home() / ".config/plait/plait.toml", {})
+    write(Path.home() / ".config/plait/team.json", at("Stop", "team"))
+    write(Path.home() / ".codex/hooks.json", at("Stop", "codex"))
+
+    def listed(text: str, **options: Any) -> list[object]:
+        settings.write_text(f"[hooks]\n{text}")
+        with init_session(SPEC, **options) as session:
+            return [hook["command"] for hook in session_hooks(session)]
+
+    own = '[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "own"\n'
+    assert ["own", "team", "codex"] == listed(f'files = ["team.json"]\ncompat = ["codex"]\n{own}')
+    assert ([], ["own"]) == (listed(f"enabled = false\n{own}"), listed(f"enabled = false\n{own}", hooks_enabled=True))
+    for text, place in (
+        ("enabled = 1", "'hooks.enabled'"),
+        ("files = 1", "'hooks.files'"),
+        ('compat = ["vim"]', "'vim'"),
+        ("Stop = 1", "hooks: Stop is a number"),
+    ):
+        with pytest.raises(ConfigError, match=place):
+            listed(text)

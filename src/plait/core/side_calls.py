@@ -8,7 +8,8 @@ the model's own calls hold, so that whoever follows calls follows these as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from plait.core.codec import FactInvalid, decode_fact, encode_fact
@@ -50,6 +51,19 @@ def side_call_of(fact: Fact) -> tuple[ToolCall, ToolStart | ToolEnd] | None:
         return None
     assert isinstance(found, (ToolStart, ToolEnd))
     return call, found
+
+
+def open_side_calls(facts: Iterable[Fact]) -> list[tuple[ToolCall, ToolStart]]:
+    """Return the calls that were started and have no end, as they were started: their process ended first."""
+    found: dict[str, tuple[ToolCall, ToolStart]] = {}
+    told = [fact for fact in facts if isinstance(fact, Observation) and fact.type == SIDE_CALL]
+    for side in filter(None, map(side_call_of, told)):
+        call, fact = side
+        if isinstance(fact, ToolStart):
+            found[call.id] = call if fact.arguments is None else replace(call, raw=fact.arguments), fact
+        else:
+            found.pop(call.id, None)
+    return list(found.values())
 
 
 def as_own_call(fact: Fact) -> Fact:

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from plait.core.errors import SessionBusy
 from plait.core.events import Committed
+from plait.core.side_calls import open_side_calls
 from plait.core.usage import Usage
 from plait.engine.conversation import Conversation, Terms
 from plait.engine.recovery import open_starts
@@ -88,7 +89,8 @@ def init_session(
             toolbox.keep_versions(kept.place.before)
             toolbox.checkpoints.follow(kept.facts)
             follow_todos(toolbox.todos, kept.facts)
-            toolbox.sweep(() if kept.state is None else open_starts(kept.state))
+            own = () if kept.state is None else open_starts(kept.state)
+            toolbox.sweep([*own, *(start for _, start in open_side_calls(kept.facts))])
         adopt_jobs(toolbox.background.board, kept.facts)
         mcp = attached(target.schema, given, spill=toolbox._spill, is_kept=kept.place is not None)
         if mcp is not None:
@@ -180,7 +182,16 @@ def _open(
     )
     cwd = os.fspath(given["workspace"] or os.getcwd())
     snapshot = Snapshot(mirror := Mirror(), source_of(kept.facts))
-    standing = Standing(log, cwd, key_source_of(schema), told, snapshot, _recovery(kept), capture=capture)
+    standing = Standing(
+        log,
+        cwd,
+        key_source_of(schema),
+        told,
+        snapshot,
+        _recovery(kept),
+        open_side_calls(kept.facts),
+        capture=capture,
+    )
     live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
     if (chosen := chosen_in(kept.facts)) is not None:

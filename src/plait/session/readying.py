@@ -106,6 +106,10 @@ def begin(session: Session, live: Live) -> None:
         told = {"pending": list(found.pending), "mid_turn": found.is_mid_turn, "torn_bytes": found.torn_bytes}
         live.conversation.note(Observation("recovered", told))
         standing.recovery = None
+    if standing.side_calls:
+        from plait.session.executing import settle_side_calls  # most sessions have none
+
+        settle_side_calls(session, live)
 
 
 def note_setup(live: Live) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
-from plait.core.facts import MessageAdded, Observation
+from plait.core.facts import MessageAdded, Observation, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
 from plait.engine.approval import Approver
@@ -133,6 +133,8 @@ class Standing:
     snapshot: Snapshot
     recovery: Recovery | None = None
     """What is to be recorded of an earlier process's end, once."""
+    side_calls: Sequence[tuple[ToolCall, ToolStart]] = ()
+    """Calls of programs that an earlier process has not seen the end of."""
     is_begun: bool = False
     """A turn has begun since the session was opened."""
     capture: Capture | None = None

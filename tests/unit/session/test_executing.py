@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specification, register_hook, run_turn
 from plait.core.errors import ConfigError, SessionBusy
 from plait.engine.spec import AgentSpec
+from plait.hands import atomic
 from plait.session.flat import flat
 from plait.session.rewinding import rewind
 from plait.session.session import Session
@@ -169,3 +171,45 @@ def test_hooks_have_their_word(work: Path) -> None:
     assert not (work / "made").exists()
     assert allowed.startswith("OK")
     assert ["Write"] == seen
+
+
+def call_and_die(step: int) -> int:
+    """Call a tool in a process that is gone before its nth step on disk; return how that one ended."""
+    pid = os.fork()
+    if pid == 0:
+        count = 0
+
+        def before(_step: str) -> None:
+            nonlocal count
+            count += 1
+            if count == step:
+                os._exit(9)
+
+        try:
+            atomic._nothing = before
+            execute_tool_call(open_one(), "write_file", {"path": "a.txt", "content": "new\n"}, call_id="mine")
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.parametrize("step, became", [(2, "Not applied."), (7, "Applied.")])
+def test_a_call_whose_process_died_has_its_end_with_the_next_turn(work: Path, step: int, became: str) -> None:
+    """What became of a program's call is found out once and recorded; a rewind takes back what it did."""
+    (work / "a.txt").write_text("old\n")
+    with open_one() as session, ScriptedModel(["done"]) as model:
+        run_turn(model, "m", session, "x")
+    assert 9 == call_and_die(step)
+    left = (work / "a.txt").read_text()
+
+    with open_one() as session, ScriptedModel(["done", "more"]) as model:
+        run_turn(model, "m", session, "x")
+        run_turn(model, "m", session, "y")
+        ends = [record for record in records(session) if record["type"] == "tool_end"]
+        rewind(session, 1)
+
+    assert {"Not applied.": "old\n", "Applied.": "new\n"}[became] == left
+    assert [("mine", "write_file", True)] == [
+        (end["call_id"], end["name"], end["result"].startswith(became)) for end in ends
+    ]
+    assert "old\n" == (work / "a.txt").read_text()

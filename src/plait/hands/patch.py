@@ -105,7 +105,7 @@ def parse_patch(text: str) -> Patch:
     if len(text) > PATCH_CHARS_MAX:
         raise Refusal("TOO_LARGE", f"the patch has {len(text)} characters", hint="send it in parts")
     lines = patch_lines(unwrapped(text))
-    is_v4a = any(line.strip() == V4A_BEGIN for line in lines) or _V4A_SECTION.search(text) is not None
+    is_v4a = any(line.rstrip() == V4A_BEGIN for line in lines) or _V4A_SECTION.search(text) is not None
     files = parse_v4a(lines) if is_v4a else parse_unified(lines)
     if len(files) > FILES_MAX:
         raise Refusal("TOO_LARGE", f"the patch is about {len(files)} files", hint="send it in parts")

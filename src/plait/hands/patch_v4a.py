@@ -41,24 +41,34 @@ _NO_END: Final = "\\ No newline"
 
 def parse_v4a(lines: list[str]) -> Patch:
     """Read the lines of a patch. Raises `Refusal`."""
-    bare = [line.strip() for line in lines]
-    if V4A_BEGIN not in bare:
-        raise Refusal("INVALID_INPUT", f"the patch has no line {V4A_BEGIN!r}", hint=f"begin it with {V4A_BEGIN!r}")
-    start = bare.index(V4A_BEGIN) + 1
-    if V4A_END not in bare[start:]:
-        raise Refusal(
-            "INVALID_INPUT",
-            f"the patch has no line {V4A_END!r}: it may have been cut off",
-            hint="send all of it again, in parts where it is long",
-        )
-    end = bare.index(V4A_END, start)
-    reader = _Reader(lines, start, end)
     files: list[FilePatch] = []
-    while (found := reader.section()) is not None:
-        files.append(found)
+    at = _next(lines, V4A_BEGIN, 0)
+    if at is None:
+        raise Refusal("INVALID_INPUT", f"the patch has no line {V4A_BEGIN!r}", hint=f"begin it with {V4A_BEGIN!r}")
+    while at is not None:
+        end = _next(lines, V4A_END, at + 1)
+        if end is None:
+            raise Refusal(
+                "INVALID_INPUT",
+                f"the patch has no line {V4A_END!r}: it may have been cut off",
+                hint="send all of it again, in parts where it is long",
+            )
+        reader = _Reader(lines, at + 1, end)
+        while (found := reader.section()) is not None:
+            files.append(found)
+        at = _next(lines, V4A_BEGIN, end + 1)
+        rest = range(end + 1, len(lines) if at is None else at)
+        behind = next((number for number in rest if lines[number].strip()), None)
+        if behind is not None:
+            raise not_understood(behind + 1, f"stands behind {V4A_END!r}", "put everything in front of it")
     if not files:
         raise Refusal("INVALID_INPUT", "the patch names no file", hint="begin a section: *** Update File: path")
     return tuple(files)
+
+
+def _next(lines: list[str], mark: str, at: int) -> int | None:
+    """Return where a mark stands next, at the beginning of its line: with a blank in front it is a line of context."""
+    return next((number for number in range(at, len(lines)) if lines[number].rstrip() == mark), None)
 
 
 def parse_hunks(lines: list[str]) -> tuple[Hunk, ...]:

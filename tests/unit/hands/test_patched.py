@@ -264,6 +264,20 @@ def test_plain_diffs_and_wrong_counts() -> None:
     assert ("hunk 1 was found at line 2, not 9",) == found.notes
 
 
+def test_a_patch_of_patches_is_read_as_what_it_is() -> None:
+    """Marks of the notation inside a file's lines end nothing, in either notation; two patches in a row are one."""
+    text = "*** Begin Patch\n*** End Patch\n--- a\n+++ b\nx\n"
+    hunk = " *** Begin Patch\n *** End Patch\n --- a\n +++ b\n-x\n+y\n"
+    one = f"*** Begin Patch\n*** Update File: f\n@@\n{hunk}*** End Patch\n"
+
+    for patch in (one, f"--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n{hunk}"):
+        (file,) = parse_patch(patch)
+        assert text.replace("x", "y") == patched(text, file.hunks, "f").text
+    assert ["f", "g"] == [file.path for file in parse_patch(f"Two:\n{one}\n{one.replace(': f', ': g')}")]
+    with pytest.raises(Refusal, match="line 11 of the patch stands behind"):
+        parse_patch(f"{one}*** Update File: h\n-a\n+b\n")
+
+
 @pytest.mark.parametrize(
     "wrapped",
     ["```diff\n{}\n```", "apply_patch <<'EOF'\n{}\nEOF\n", "\n\n{}\n\n", "{crlf}"],

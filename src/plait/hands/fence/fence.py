@@ -1,0 +1,160 @@
+"""A fence that holds on this machine: found, tried once, and put around commands.
+
+Floor: 2. Owns: which kind there is and that it works; never: who has to be inside (`tools`, `hooks`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, Protocol
+
+from plait.core.errors import Refusal
+from plait.hands.command import Command
+from plait.hands.fence.alone import alone_argv
+from plait.hands.fence.bubblewrap import fence_argv
+from plait.hands.fence.environment import fenced_environment, loaders_in
+from plait.hands.fence.ground import Ground, find_program
+from plait.hands.fence.policy import SandboxPolicy
+from plait.hands.fence.seccomp import MACHINES
+
+_TRY_S: Final = 20
+_LANDLOCK_MIN: Final = 3
+"""Before it, files could still be cut off."""
+_HELP: Final = "install bubblewrap and allow user namespaces (`plait doctor sandbox` shows what is missing)"
+
+
+class Fence(Protocol):
+    """What stands around every command that is run for a model. Safe in any thread; each command gets its own."""
+
+    @property
+    def policy(self) -> SandboxPolicy:
+        """What can be reached inside."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """What it is made of, as results and journals name it: `bubblewrap+seccomp+landlock`."""
+        ...
+
+    def wrap(self, command: Command) -> Command:
+        """Return the command with the fence around it; started in the workspace it runs in the workspace."""
+        ...
+
+    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what of an environment passes into the fence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BubblewrapFence:
+    """Namespaces and a view of the files by bubblewrap; the filter, limits and Landlock inside."""
+
+    policy: SandboxPolicy
+    ground: Ground
+    binary: str
+    at: str = ""
+    """Where the workspace is, inside; its own path unless given."""
+
+    @property
+    def level(self) -> str:
+        """What it is made of."""
+        return "bubblewrap+seccomp+landlock" if self.ground.landlock else "bubblewrap+seccomp"
+
+    def wrap(self, command: Command) -> Command:
+        """Return the command with the fence around it."""
+        return Command(fence_argv(self.policy, self.ground, self.binary, command.argv, self.at))
+
+    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what of an environment passes into the fence."""
+        return fenced_environment(environment)
+
+
+@dataclass(frozen=True, slots=True)
+class LandlockFence:
+    """Landlock, the filter and limits, without namespaces: the fallback that a policy has to allow."""
+
+    policy: SandboxPolicy
+    ground: Ground
+    temporary: str
+
+    level: str = field(default="landlock+seccomp", init=False)
+
+    def wrap(self, command: Command) -> Command:
+        """Return the command with the fence around it."""
+        return Command(alone_argv(self.policy, self.ground, self.temporary, command.argv))
+
+    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what of an environment passes into the fence."""
+        return fenced_environment(environment)
+
+
+def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", secrets: Iterable[str] = (), at: str = "") -> Fence:
+    """Return a fence that was tried on this machine.
+
+    `secrets` are absolute paths that are empty inside, where the workspace holds them.
+    Raises `Refusal` where none can be made: nothing is run without one.
+    """
+    if wrong := loaders_in(policy.environment or {}):
+        raise Refusal("INVALID_INPUT", f"a sandbox's environment cannot set {', '.join(wrong)}", hint="leave it out")
+    if os.name != "posix" or not hasattr(os, "O_PATH"):
+        raise _none("this is no Linux")
+    ground = Ground.here(secrets)
+    if ground.machine not in MACHINES:
+        raise _none(f"there is no filter of system calls for {ground.machine!r}")
+    path = find_program(binary, os.environ, policy.root)
+    problem = f"{binary!r} is not installed" if path is None else _problem(path, os.geteuid())
+    if path is not None and not problem:
+        return BubblewrapFence(policy, ground, path, at)
+    if not policy.landlock_alone:
+        raise _none(problem)
+    if ground.landlock < _LANDLOCK_MIN:
+        raise _none(f"{problem}, and this kernel's Landlock (version {ground.landlock}) is too old")
+    temporary = tempfile.mkdtemp(prefix="plait-fence-")
+    fence = _OwnedFence(policy, ground, temporary)
+    weakref.finalize(fence, shutil.rmtree, temporary, True)
+    if problem := _ending(fence.wrap(Command(("/bin/true",))), policy.root):
+        raise _none(problem)
+    return fence
+
+
+class _OwnedFence(LandlockFence):
+    """One whose temporary directory goes with it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _none(reason: str) -> Refusal:
+    return Refusal("UNSUPPORTED_PLATFORM", f"no sandbox can be made here: {reason}", hint=_HELP)
+
+
+@cache
+def _problem(binary: str, user: int) -> str:
+    """Say why bubblewrap's fence does not work for this user, empty when it does: found by running something in it."""
+    with tempfile.TemporaryDirectory(prefix="plait-fence-") as folder:
+        fence = BubblewrapFence(SandboxPolicy(folder), Ground.here(), binary)
+        return _ending(fence.wrap(Command(("/bin/true",))), folder)
+
+
+def _ending(command: Command, folder: str) -> str:
+    try:
+        ran = subprocess.run(
+            command.argv,
+            cwd=folder,
+            env={"PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_TRY_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it does not run ({error})"
+    said = ran.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if ran.returncode == 0 else (said[0] if said else f"it ends with {ran.returncode}")

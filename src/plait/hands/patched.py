@@ -6,8 +6,8 @@ Floor: 2. Owns: the new text; never: where a hunk belongs (`patch_match`), readi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Final
 
 from plait.core.errors import Refusal
@@ -16,6 +16,7 @@ from plait.hands.near_match import Shift
 from plait.hands.patch import Hunk, PatchLine
 from plait.hands.patch_match import Ground, Placed, bare, place, shift_of
 
+_MARK: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -28,11 +29,16 @@ class Patched:
 
 
 def patched(text: str, hunks: Sequence[Hunk], shown: str) -> Patched:
-    """Return `text` with every hunk applied to it; a byte order mark is its first character.
+    """Return `text` with every hunk applied to it.
+
+    A byte order mark is its first character, and stays that unless the hunks speak of it.
 
     Raises:
         Refusal: `CONFLICT` for a hunk that has no place, or more than one, or one that another hunk has.
     """
+    if text.startswith(_MARK) and not any(_MARK in line.text for hunk in hunks for line in hunk.lines):
+        found_without = patched(text[1:], hunks, shown)
+        return Patched(_MARK + found_without.text, found_without.notes)
     lines: list[str] = _LINE.findall(text)
     ground = Ground(lines, shown)
     found: list[Placed] = []
@@ -41,9 +47,8 @@ def patched(text: str, hunks: Sequence[Hunk], shown: str) -> Patched:
         placed = place(ground, hunk, after, len(hunks))
         found.append(placed)
         after = max(after, placed.end)
-    # Of two at one place the one that only adds comes first; what both add keeps the order of the patch.
-    ordered = sorted(found, key=lambda placed: (placed.start, placed.end, placed.hunk.number))
-    for one, other in pairwise(ordered):
+    edits = sorted((edit for placed in found for edit in _edits(lines, placed, shown)), key=_order)
+    for one, other in pairwise(edits):
         if other.start < one.end:
             raise Refusal(
                 "CONFLICT",
@@ -53,31 +58,46 @@ def patched(text: str, hunks: Sequence[Hunk], shown: str) -> Patched:
             )
     pieces: list[str] = []
     at = 0
-    for placed in ordered:
-        pieces += lines[at : placed.start]
-        pieces += _replaced(lines, placed, shown)
-        at = placed.end
+    for edit in edits:
+        pieces += (*lines[at : edit.start], *edit.new)
+        at = edit.end
     pieces += lines[at:]
-    is_last = bool(ordered) and at >= len(lines)
-    return Patched(_joined(lines, pieces, ordered[-1] if is_last else None), _notes(found))
+    is_last = bool(edits) and at >= len(lines)
+    return Patched(_joined(lines, pieces, edits[-1].hunk if is_last else None), _notes(found))
 
 
-def _replaced(lines: Sequence[str], placed: Placed, shown: str) -> list[str]:
-    """Return what stands at a hunk's place afterwards."""
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Lines that go, next to each other, and what comes in their place."""
+
+    start: int
+    end: int
+    new: tuple[str, ...]
+    hunk: Hunk
+
+
+def _order(edit: _Edit) -> tuple[int, int, int]:
+    """Of two at one place the one that only adds comes first; what both add keeps the order of the patch."""
+    return edit.start, edit.end, edit.hunk.number
+
+
+def _edits(lines: Sequence[str], placed: Placed, shown: str) -> Iterator[_Edit]:
+    """Return what a hunk changes; lines that only stand around it stay as they are, whatever another hunk says."""
     hunk, at = placed.hunk, placed.start
     shift = shift_of(hunk, lines[at : placed.end]) if placed.how == "indentation" else None
-    new: list[str] = []
-    for line in hunk.lines:
-        if line.mark == "+":
+    for is_context, group in groupby(hunk.lines, key=lambda line: line.mark == " "):
+        together = list(group)
+        if is_context:
+            at += len(together)
+            continue
+        start, new = at, []
+        for line in together:
+            if line.mark == "-":
+                at += 1
+                continue
             text = line.text if shift is None else _shifted(line.text, shift, placed, shown)
             new.append(text + _end_of(line, text, placed, lines, at))
-        else:
-            if line.mark == " ":
-                new.append(lines[at])
-            at += 1
-    if placed.start == 0 and lines and lines[0].startswith("\ufeff") and placed.how != "exactly":
-        new[:1] = [f"\ufeff{new[0].removeprefix(chr(0xFEFF))}"] if new else ["\ufeff"]
-    return new
+        yield _Edit(start, at, tuple(new), hunk)
 
 
 def _shifted(text: str, shift: Shift, placed: Placed, shown: str) -> str:
@@ -108,10 +128,10 @@ def _end_of(line: PatchLine, text: str, placed: Placed, lines: Sequence[str], at
     return "\n"
 
 
-def _joined(lines: Sequence[str], pieces: list[str], last: Placed | None) -> str:
+def _joined(lines: Sequence[str], pieces: list[str], last: Hunk | None) -> str:
     """Put lines together: each but the last has an end, and the last has one if it had."""
     is_open = bool(lines) and not lines[-1].endswith("\n")
-    if last is not None and is_open and pieces and not last.hunk.speaks_of_the_end:
+    if last is not None and is_open and pieces and not last.speaks_of_the_end:
         pieces[-1] = bare(pieces[-1])
     newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     for at, piece in enumerate(pieces[:-1]):

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import Final
 
 from plait.core.facts import TOOLS_CHOSEN, Fact, Observation
 from plait.core.values import dataclass
 from plait.kernel.tools import Tool
+
+ASKING: Final = frozenset({"t_ask_user", "t_ask_user_question", "t_clarify"})
+"""Functions of tools that ask the user: not shown where nobody can be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from plait.engine.loading import arranged
 from plait.engine.spec import invalid
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
+from plait.session.chosen import ASKING
 from plait.session.defaults import LIBRARY
 from plait.session.initial import USUAL
 from plait.session.spec_terms import loading_for
@@ -38,7 +39,7 @@ def table_of(schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolb
 
 
 def _asks(tool: Tool) -> bool:
-    return tool.python_function_name in ("t_ask_user", "t_ask_user_question")
+    return tool.python_function_name in ASKING
 
 
 def toolbox_options(given: Mapping[str, Any]) -> ToolboxOptions:

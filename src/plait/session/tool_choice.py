@@ -11,14 +11,13 @@ import difflib
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from plait.core.errors import ConfigError
 from plait.core.facts import TOOLS_CHOSEN, Observation
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
 from plait.session import prompt
-from plait.session.chosen import PutAway
+from plait.session.chosen import ASKING, PutAway
 from plait.session.defaults import LIBRARY
 from plait.session.readying import begin, held
 from plait.session.session import Live, Session
@@ -27,8 +26,6 @@ from plait.tools.docstrings import parse_tool_spec_from_docstring, tool_spec_to_
 from plait.tools.library import default_tool_spec, definition_of
 from plait.tools.renames import canonical
 from plait.tools.spec import build_tool_spec, schema_entry, tool_from_entry
-
-_ASKING: Final = frozenset({"t_ask_user", "t_ask_user_question", "t_clarify"})
 
 
 def remove_tool(session: Session, name: str) -> str:
@@ -117,7 +114,7 @@ def _give(session: Session, live: Live, name: str) -> str:
         _change(session, live, [*tools[:at], kept.tools[0], *tools[at:], *kept.tools[1:]])
         return own.name
     own = _of_library(name, live)
-    if own.python_function_name in _ASKING and session["non_interactive"]:
+    if own.python_function_name in ASKING and session["non_interactive"]:
         raise ConfigError(f"{own.name!r} asks the user, and nobody can be asked here", hint="leave it out")
     names = {tool.name for tool in tools}
     aliases = [alias for alias in alias_tools(live.toolbox, [own]) if alias.name not in names]

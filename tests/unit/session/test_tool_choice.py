@@ -95,7 +95,13 @@ def test_e19_tools_of_the_library(here: Path) -> None:
 
 
 def test_e19_who_cannot_be_asked_is_not_asked() -> None:
-    """Tools that ask the user cannot be had in a session without one."""
+    """Tools that ask the user cannot be had in a session without one, and those of the spec are not shown."""
+    schemas, table = default_tool_spec("clarify", "ask_user", "read_file")
+    spec = {"model": "m", "endpoint": URL, "tool_specs": schemas, "tool_dispatch": table}
+    with init_session(spec, durable=False, non_interactive=True, strict_cache_proof=False) as quiet:
+        names, results = shown(quiet, Call("clarify", {"question": "Which?"}))
+    assert ["read_file"] == names
+    assert "Nobody is there" in results[0]
     with open_one(non_interactive=True) as session, pytest.raises(ConfigError, match="nobody can be asked"):
         activate_tool(session, "t_ask_user")
 

@@ -80,6 +80,8 @@ class ChatAssembler:
         self._first: _Choice | None = None
         self._usage: Usage | None = None
         self._details: dict[str, object] = {}
+        self._untold: tuple[str, ...] = _IDENTITY
+        """What no chunk has told yet of who answers."""
         self._failure: Failure | None = None
 
     @property
@@ -128,9 +130,10 @@ class ChatAssembler:
                 self._fail(own["error"])
         if usage is not None:
             self._usage = latest(self._usage, read_usage(usage))
-        for name in _IDENTITY:
-            if name not in self._details and document.get(name):
+        for name in self._untold:
+            if document.get(name):
                 self._details[name] = document[name]
+                self._untold = tuple(other for other in self._untold if other != name)
         return "choices" in document
 
     def close(self, pieces: list[Piece]) -> None:

@@ -152,7 +152,7 @@ class Decoder:
     def _take(self, name: bytes, data: bytes, document: object, pieces: list[Piece]) -> None:
         if self._loads is not standard_loads and _may_hold_large_number(data):
             document = _lenient_loads(data)
-        if data.strip(b' "') == DONE:
+        if not isinstance(document, dict) and data.strip(b' "') == DONE:
             self._is_ended = self.done = True
         elif self._garbled is not None and self._body.kind != "json":
             # Something was lost in the middle: what follows cannot be joined to what came before.
@@ -161,8 +161,10 @@ class Decoder:
             self._garbled = data
         elif name == b"error":
             self._fail(failure_in(data.decode("utf-8", "replace") if document is None else document))
+        elif isinstance(document, dict):
+            self._take_document(document, pieces)
         else:
-            for item in document if isinstance(document, list) else (document,):
+            for item in document if isinstance(document, list) else ():
                 self._take_document(item, pieces)
 
     def _take_document(self, document: object, pieces: list[Piece]) -> None:

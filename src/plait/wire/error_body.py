@@ -28,6 +28,8 @@ _MESSAGE_KEYS: Final = (
 _ERROR_KEYS: Final = ("errors", "detail", "error_msg", "error_code", "errorMessage")
 _ANSWER_KEYS: Final = frozenset({"choices", "output", "content", "type"})
 """Members that no bare error has: `type` names the events of two wires."""
+_SUSPECT: Final = frozenset({"error", "base_resp", "type", "success", "code", "message", *_ERROR_KEYS})
+"""Members without which nothing is an error, but for one that calls itself so."""
 _CODE_KEYS: Final = ("code", "status_code", "error_code", "errorCode", "statusCode")
 _TYPE_KEYS: Final = ("type", "status", "error_type", "reason", "__type")
 
@@ -55,6 +57,8 @@ class ErrorBody:
 
 def is_error(document: Mapping[str, object]) -> bool:
     """Say whether a document of a 200 answer is an error in disguise."""
+    if _SUSPECT.isdisjoint(document) and document.get("object") != "error":
+        return False
     if document.get("error"):
         return True
     base = document.get("base_resp")

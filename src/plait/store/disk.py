@@ -105,12 +105,14 @@ def is_at(fd: int, path: Path) -> bool:
 
 def write_all(fd: int, data: bytes) -> None:
     """Write every byte, however many writes that takes."""
-    view = memoryview(data)
-    while view:
-        written = os.write(fd, view)
+    left: bytes | memoryview = data
+    while left:
+        written = os.write(fd, left)
+        if written == len(left):
+            return
         if written == 0:
             raise OSError(errno.EIO, "the system took nothing of what was written")
-        view = view[written:]
+        left = memoryview(left)[written:]
 
 
 def overwrite(fd: int, data: bytes) -> None:

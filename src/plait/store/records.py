@@ -42,6 +42,7 @@ _BIRTH: Final = b'{"seq":0,"type":"journal","v":'
 BIRTH_BYTES_MAX: Final = 1 << 20
 """No first line is longer."""
 _SEAL: Final = b',"crc":"%08x"}'
+_SEALED_LINE: Final = b"%s" + _SEAL + b"\n"
 _SEAM: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\{"at":\d{1,19},"seq":(\d{1,19}),')
 """The end of a write and the beginning of the next."""
 _SEAL_BYTES: Final = len(_SEAL % 0)
@@ -296,7 +297,7 @@ def _seal(record: Mapping[str, object], crc: int) -> tuple[bytes, int]:
     except TypeError:
         body = _dump_exactly(record)[:-1] + _EXACT
     crc = zlib.crc32(body, crc)
-    return b"%s%s\n" % (body, _SEAL % crc), crc
+    return _SEALED_LINE % (body, crc), crc
 
 
 def _header(line: bytes, path: str) -> Journal:

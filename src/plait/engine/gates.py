@@ -8,11 +8,12 @@ Everything here is sync and may block: a sync host calls it in place, an async o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, Protocol
 
 from plait.core.cancel import Cancel
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict
 from plait.kernel.effects import Allow, Ask, Deny, Plan, Stop, Think
 from plait.kernel.tools import Tool, ToolTable

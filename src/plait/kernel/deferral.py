@@ -10,13 +10,13 @@ Where a compaction takes results away, their receipts stay, in a message that sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import REFUSAL_STATUS
 from plait.core.exchange import RECEIPT_VERSION, TOOLS_LOADED, TOOLS_MARK, ToolSchema, loaded_receipt
 from plait.core.messages import Control, Message, Opaque, ToolCall, ToolResult
 from plait.core.strict_json import dump
+from plait.core.values import dataclass
 
 Loading = Literal["kimi", "glm", "grow"]
 """How an endpoint is told of tools that were loaded: `kimi` in a system message that declares them, `glm` by a

@@ -6,9 +6,10 @@ Floor: 2. Owns: these differences as a value, and what each does to a request; n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Self
 
+from plait.core.values import dataclass
 from plait.wire.profile import WireProfile
 
 ECHO: Final = "echo"

@@ -1,6 +1,7 @@
 """Who says yes to a call on the command line: the rules, then the user, then nobody.
 
-Floor: 7. Owns: which calls are asked about, the question, the denials of a run; never: the terminal itself.
+Floor: 7. Owns: which calls are asked about, what an answer means, the denials of a run; never: the terminal itself,
+or the words of the question (`question`).
 
 File tools inside the workspace run freely. A command, a change outside the workspace and whatever else asks for
 approval need a yes: `--yes` gives it to all, the user to one; without a terminal the answer is no.
@@ -12,25 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from plait.cli.escapes import literal
+from plait.cli.question import question
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
-from plait.core.strict_json import JsonInvalid, dump
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
-from plait.tools.renames import canonical
-
-_OF_SERVERS: Final = "mcp__"
-Leads = Callable[[ToolCall], Literal["inside", "outside", "secret"]]
-"""Says where the path of a file tool's call leads."""
+from plait.session.remembering import Answer
+from plait.tools.looks import Look
 
 NOBODY: Final = (
     "Not run: this needs the user's approval, and there is no terminal to ask on. Do not try it again. Go on without "
     "it, or say in your answer what should be run. The user allows it with --yes."
 )
-NOBODY_FOR_HOOK: Final = (
-    "Not run: a hook of the user's wants them to be asked, and there is no terminal to ask on. Do not try it again. Go "
-    "on without it, or say in your answer what should be run."
+NOBODY_FOR_WISH: Final = (
+    "Not run: a rule or a hook of the user's wants them to be asked, and there is no terminal to ask on. Do not try it "
+    "again. Go on without it, or say in your answer what should be run."
 )
 DECLINED: Final = "Not run: the user said no. Do not try it again; ask what to do instead, or go on without it."
 _YES: Final = frozenset({"y", "yes"})
@@ -43,21 +40,24 @@ class Denial:
     """A call that was not run."""
 
     call: ToolCall
-    by: Literal["user", "nobody"]
+    by: Literal["user", "nobody", "rule"]
     """`nobody`: there was nobody to ask."""
     wish: str = ""
-    """Why a person had to be asked, where a hook wanted it: `--yes` is no answer to that."""
+    """Why a person had to be asked, where a rule or a hook wanted it: `--yes` is no answer to that."""
+    rule: str | None = None
+    """The rule that decided, with its place."""
 
     def to_dict(self) -> dict[str, object]:
-        """Return `{tool, call_id, arguments, by, reason}`, as `--json` prints it."""
+        """Return `{tool, call_id, arguments, by, reason, rule}`, as `--json` prints it."""
         call = self.call.to_dict()
-        reason = DECLINED if self.by == "user" else NOBODY_FOR_HOOK if self.wish else NOBODY
+        reasons = {"user": DECLINED, "nobody": NOBODY_FOR_WISH if self.wish else NOBODY}
         return {
             "tool": call["name"],
             "call_id": call["id"],
             "arguments": call["arguments"],
             "by": self.by,
-            "reason": reason,
+            "reason": reasons.get(self.by, f"Denied by {self.rule}"),
+            "rule": self.rule,
         }
 
 
@@ -68,6 +68,26 @@ class Asking(Protocol):
         """Show `text`, return the line that is typed after it; None when nobody answers any more."""
 
 
+class Ground(Protocol):
+    """What an approver needs of the session that it judges for."""
+
+    def look(self, call: ToolCall) -> Look:
+        """Find where the paths of a call lead, and hold on to it."""
+        ...
+
+    def allow_outside(self, call: ToolCall, look: Look) -> None:
+        """Let a call write where it led."""
+        ...
+
+    def knows(self, answer: Answer) -> bool:
+        """Say whether a call was answered for good."""
+        ...
+
+    def remember(self, answer: Answer) -> None:
+        """Answer a call for good."""
+        ...
+
+
 class RunApprover:
     """Judges the gated calls of one run; see `plait.engine.approval.Approver`."""
 
@@ -75,7 +95,7 @@ class RunApprover:
         self,
         *,
         cancel: Cancel,
-        leads: Leads,
+        ground: Callable[[], Ground],
         person: Asking | None,
         says_yes: bool = False,
         before_asking: Callable[[], object] = lambda: None,
@@ -84,90 +104,92 @@ class RunApprover:
 
         Args:
             cancel: ends a question that is still open.
-            leads: tells changes inside the workspace from those outside.
+            ground: returns the session, which begins after its approver.
             person: whom to ask; None denies what would have to be asked.
             says_yes: allow everything.
             before_asking: brings the screen up to date, so that the question is its last line.
         """
         self.denials: list[Denial] = []
         self._cancel = cancel
-        self._leads = leads
+        self._ground = ground
         self._person = person
         self._says_yes = says_yes
         self._before_asking = before_asking
-        self._always: set[tuple[str, str]] = set()
 
     def approve(self, call: ToolCall, tool: Tool) -> Allow | Deny:
         """Allow or deny one call; raises `Interrupted` when the question is cut short."""
-        if not self.would_ask(call, tool):
-            return Allow(call)
-        if self._person is None:
-            return self._deny(call, "nobody", NOBODY)
-        self._before_asking()
-        return self._ask(self._person, call)
+        return self._judge(call, tool, "")
 
     def would_ask(self, call: ToolCall, tool: Tool) -> bool:
         """Say whether this call is one to ask about."""
-        return not self._says_yes and self._needs_yes(call, tool) and (call.name, call.raw) not in self._always
+        look = self._ground().look(call)
+        look.close()
+        return not self._is_free(call, tool, look)
 
     def approve_asked(self, call: ToolCall, tool: Tool, why: str) -> Allow | Deny:
-        """Ask the user, whatever the rules say, because a hook wants it; without a user the answer is no."""
-        if self._person is None:
-            self.denials.append(Denial(call, "nobody", why or "a hook wants it"))
-            return Deny(NOBODY_FOR_HOOK)
-        self._before_asking()
-        return self._ask(self._person, call, f"A hook wants you to be asked: {why}" if why else "")
+        """Ask the user, because a rule or a hook wants it; without a user the answer is no, also with `--yes`."""
+        return self._judge(call, tool, why or "a hook")
 
-    def _needs_yes(self, call: ToolCall, tool: Tool) -> bool:
-        if tool.runs_code or tool.requires_approval:
+    def ruled(self, call: ToolCall, tool: Tool, rule: str) -> None:
+        """Hear of a call that a rule denied."""
+        self.denials.append(Denial(call, "rule", rule=rule))
+
+    def _judge(self, call: ToolCall, tool: Tool, why: str) -> Allow | Deny:
+        look = self._ground().look(call)
+        try:
+            said = self._said(call, tool, look, why)
+        except BaseException:
+            look.close()
+            raise
+        if isinstance(said, Allow) and look.place == "outside":
+            # The yes is to where it led when it was given, and not to wherever it may lead when it runs.
+            self._ground().allow_outside(call, look)
+        else:
+            look.close()
+        return said
+
+    def _said(self, call: ToolCall, tool: Tool, look: Look, why: str) -> Allow | Deny:
+        if self._is_answered(call, look, why) or (not why and self._is_free(call, tool, look)):
+            return Allow(call)
+        if self._person is None:
+            return self._unanswered(call, why)
+        self._before_asking()
+        return self._ask(self._person, call, tool, look, why)
+
+    def _is_free(self, call: ToolCall, tool: Tool, look: Look) -> bool:
+        if self._says_yes or self._is_answered(call, look, ""):
             return True
         # What leads to a secret place is refused by the tool itself, whoever says yes.
-        return self._leads(call) == "outside"
+        return not (tool.runs_code or tool.requires_approval or (tool.mutates and look.place == "outside"))
 
-    def _ask(self, person: Asking, call: ToolCall, why: str = "") -> Allow | Deny:
-        text = question(call, why)
+    def _is_answered(self, call: ToolCall, look: Look, why: str) -> bool:
+        return self._ground().knows(_answer(call, look, why))
+
+    def _ask(self, person: Asking, call: ToolCall, tool: Tool, look: Look, why: str) -> Allow | Deny:
+        text = question(call, why, led=look.targets, tool=tool if tool.category in _FOREIGN else None)
         while True:
             line = person.ask(text, self._cancel)
             if self._cancel.reason is not None:
                 raise Interrupted(self._cancel.reason)
             if line is None:
-                return self._deny(call, "nobody", NOBODY)
+                return self._unanswered(call, why)
             answer = line.strip().lower()
             if answer in _ALWAYS:
-                self._always.add((call.name, call.raw))
+                self._ground().remember(_answer(call, look, why))
             if answer in _YES | _ALWAYS:
                 return Allow(call)
             if answer in _NO:
-                return self._deny(call, "user", DECLINED)
+                self.denials.append(Denial(call, "user", why))
+                return Deny(DECLINED)
             text = "Please type y, n or a: "
 
-    def _deny(self, call: ToolCall, by: Literal["user", "nobody"], reason: str) -> Deny:
-        self.denials.append(Denial(call, by))
-        return Deny(reason)
+    def _unanswered(self, call: ToolCall, why: str) -> Deny:
+        self.denials.append(Denial(call, "nobody", why, why or None))
+        return Deny(NOBODY_FOR_WISH if why else NOBODY)
 
 
-def question(call: ToolCall, why: str = "") -> str:
-    """Return the question about a call: all of it, with nothing in it that a terminal would act on or hide."""
-    what, body = _subject(call, is_outside=not why)
-    lines = [f"  | {line}" for line in literal(body)]
-    lines += [f"  {line}" for line in literal(why)] if why else []
-    return "\n".join(["", f"plait wants to {what}:", *lines, "Allow? [y]es, [n]o, [a]lways this one: "])
+_FOREIGN: Final = frozenset({"mcp", "plugin"})
 
 
-def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str]:
-    try:
-        arguments = call.arguments
-    except JsonInvalid:
-        return f"use the tool {call.name!r} with", call.raw
-    if call.name.startswith(_OF_SERVERS):
-        # What a server's tool does with a `command` or a `path` is its own affair: its name says whose that is.
-        return f"use the tool {call.name!r} with", call.raw
-    if canonical(call.name) == "apply_patch" and isinstance(patch := arguments.get("input"), str):
-        return "apply this patch, which leads outside the workspace" if is_outside else "apply this patch", patch
-    command, path = arguments.pop("command", None), arguments.get("path")
-    if isinstance(command, str):
-        return "run this command", f"{command}\n({dump(arguments)})" if arguments else command
-    if isinstance(path, str):
-        what = "change a file outside the workspace with" if is_outside else "touch a file with"
-        return f"{what} {call.name!r}", f"{path}\n{call.raw}"
-    return f"use the tool {call.name!r} with", call.raw
+def _answer(call: ToolCall, look: Look, why: str) -> Answer:
+    return Answer.of(call, (led.real for led in look.targets), why)

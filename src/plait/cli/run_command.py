@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from plait.cli.permission_flags import permission_options
 from plait.cli.running import RunOptions, run_and_report
 from plait.cli.screen import Form
 from plait.cli.streams import read_input
@@ -129,6 +130,7 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     help="Ask these hooks too, beside your own; may be repeated.",
 )
 @click.option("--no-hooks", is_flag=True, help="Ask no hooks, not even your own.")
+@permission_options
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")

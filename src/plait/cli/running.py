@@ -70,6 +70,10 @@ class RunOptions:
     hooks: Sequence[str] = ()
     """Files and folders of hooks, beside the user's own."""
     no_hooks: bool = False
+    allow: Sequence[str] = ()
+    """Permission rules of this run; `ask` and `deny` too."""
+    ask: Sequence[str] = ()
+    deny: Sequence[str] = ()
     yes: bool = False
     form: Form = "text"
     quiet: bool = False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plait.cli.approving import RunApprover
 from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
+from plait.cli.permission_flags import given_rules
 from plait.cli.running import nothing_begun
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
@@ -79,7 +80,7 @@ def carry_out(work: Work) -> Outcome:
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
     approver = RunApprover(
         cancel=work.cancel,
-        leads=lambda call: session.leads(call),
+        ground=lambda: session,
         person=person,
         says_yes=work.options.yes,
         before_asking=work.screen.settle,
@@ -97,7 +98,7 @@ def carry_out(work: Work) -> Outcome:
             min_cacheable_tokens=options.min_cacheable_tokens,
             cache_ttl_seconds=options.cache_ttl_s,
             retry=Retry(attempts_max=work.options.retries + 1),
-            outside="read_outside" if work.options.yes or person else "cli",
+            outside="read_outside" if work.options.yes else "cli",
             non_interactive=person is None,
             durable=options.durable,
             session_id=options.session if resumed_from is None else None,
@@ -108,6 +109,7 @@ def carry_out(work: Work) -> Outcome:
             opening_cancel=work.cancel,
             hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
+            permissions=given_rules(options.allow, options.ask, options.deny),
         ) as session,
     ):
         price = _price(bound, client)

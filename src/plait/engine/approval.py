@@ -30,9 +30,10 @@ class Approver(Protocol):
     Called by the host between effects, one call at a time; may block, may be a coroutine in an async host. An
     exception of its own closes the turn with an error. True and False are short for `Allow` and `Deny`.
 
-    It may have two methods more. `would_ask(call, tool)` says whether somebody would be asked, so that hooks answer or
-    tell of a question only where there is one; `approve_asked(call, tool, why)` is asked in place of `approve` where a
-    hook wants a person to be asked, whatever the tool is.
+    It may have three methods more. `would_ask(call, tool)` says whether somebody would be asked, so that hooks answer
+    or tell of a question only where there is one; `approve_asked(call, tool, why)` is asked in place of `approve` where
+    a rule or a hook wants a person to be asked, whatever the tool is; `ruled(call, tool, rule)` hears of a call that a
+    rule denied, without being asked.
     """
 
     def approve(self, call: ToolCall, tool: Tool) -> Any:

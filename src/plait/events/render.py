@@ -8,14 +8,13 @@ no title. Colour is decoration: without it every line still says what it means.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from plait.core.strict_json import JsonInvalid, dump
+from plait.core.unseen import UNSEEN, spelt_out
 from plait.events import named
 
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _CODES: Final[Mapping[str, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ARGS_CHARS: Final = 200
 _RESULT_LINES: Final = 8
@@ -45,13 +44,8 @@ class Paint:
 
 
 def visible(text: str) -> str:
-    """Return text whose control characters are spelt out; tabs and line ends stay."""
-    return _CONTROLS.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
-
-
-def spelt_out(char: str) -> str:
-    """Return a character as its escape sequence, as Python writes it."""
-    return char.encode("unicode_escape").decode("ascii")
+    """Return text in which what is not seen, or acts on a terminal, is spelt out; tabs and line ends stay."""
+    return UNSEEN.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
 
 
 def _tool_call(event: named.ToolCall, paint: Paint) -> str:

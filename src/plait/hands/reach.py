@@ -54,9 +54,18 @@ class Reach:
 
     def classify(self, path: str) -> Place:
         """Say where `path` leads now; nothing is opened but directories. Raises `Refusal` for unusable text."""
-        pinned, place = self._find(path, "look at")
+        pinned, place = self.look(path)
         with pinned:
-            return "secret" if self._is_secret(pinned) else place
+            return place
+
+    def look(self, path: str) -> tuple[Pinned, Place]:
+        """Find where `path` ends, allowed or not, and say what place that is. The caller closes the first."""
+        pinned, place = self._find(path, "look at")
+        try:
+            return pinned, "secret" if self._is_secret(pinned) else place
+        except BaseException:
+            pinned.close()
+            raise
 
     def pin(self, path: str, purpose: Purpose = "read") -> Pinned:
         """Find where `path` ends, if `purpose` is allowed there. The caller closes the result."""

@@ -37,6 +37,7 @@ from plait.session.keeping import Kept, Target, keep, target_of
 from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
+from plait.session.remembering import Remembered
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Standing, follow
 from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, key_source_of
@@ -96,6 +97,7 @@ def init_session(
         if mcp is not None:
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)
+        opened._live.answers = Remembered(opened["session_id"], kept.log.append, kept.facts)
         opened.attach(mcp)
         _hook_up(opened, target, kept, given, is_new=kept.state is None and session is None)
         undo.pop_all()

@@ -9,7 +9,7 @@ repository may be stricter than its user, and never more lenient. Most sessions 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,19 @@ from plait.engine.gates import Gates
 from plait.engine.trusting import vouched
 
 if TYPE_CHECKING:
-    from plait.engine.permissions.ruling import Permissions
+    from plait.core.messages import ToolCall
+    from plait.engine.approval import Approver
+    from plait.engine.permissions.ruling import Permissions, Ruling, Subject
+    from plait.kernel.tools import Tool
+    from plait.tools.toolbox import Toolbox
+
+
+class SourcedRules(dict[str, Sequence[str]]):
+    """A table of rules that says where it stands."""
+
+    def __init__(self, source: str, **lists: Sequence[str]) -> None:
+        super().__init__(lists)
+        self.source = source
 
 
 def permissions_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Permissions | None:
@@ -39,20 +51,38 @@ def permissions_of(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str
     return Permissions(rules, os.path.realpath(cwd)) if rules else None
 
 
-def gated(permissions: Permissions | None, hooks: Gates | None) -> Gates | None:
+def gated(
+    permissions: Permissions | None, hooks: Gates | None, approver: Approver | None, box: Toolbox
+) -> Gates | None:
     """Return the gate of a session's turns: its rules about what its hooks leave, or either alone."""
     if permissions is None:
         return hooks
     from plait.engine.permissions.gate import RulesGate
     from plait.engine.permissions.subject import subject_of
 
-    return RulesGate(permissions, lambda call, tool: subject_of(call, tool, permissions.root), hooks)
+    def subject(call: ToolCall, tool: Tool) -> Subject:
+        return subject_of(call, tool, permissions.root)
+
+    def hear(call: ToolCall, tool: Tool, ruling: Ruling) -> None:
+        told = getattr(approver, "ruled", None)
+        if told is not None and ruling.action == "deny":
+            told(call, tool, ruling.why)
+
+    def grant(call: ToolCall, subject: Subject) -> None:
+        look = box.look(call)
+        if look.place == "outside" and {led.real for led in look.targets} <= {*subject.real_paths}:
+            # It is the place that the rule allows, and stays the only one.
+            box.allow_outside(call.id, look)
+        else:
+            look.close()
+
+    return RulesGate(permissions, subject, hooks, hear=hear, grant=grant)
 
 
 def _tables(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Iterator[tuple[object, str, bool]]:
     """Yield each table of rules with its place, and whether its yes counts."""
     yield from (
-        (table, source, True)
+        (table, getattr(table, "source", source), True)
         for table, source in ((given.get("permissions"), "permissions"), (schema.get("permissions"), "the agent spec"))
         if table is not None
     )

@@ -84,7 +84,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             finishing,
             on_boundary=between,
             is_watched=is_watched,
-            gates=gated(settings.permissions, live.hooks),
+            gates=gated(settings.permissions, live.hooks, settings.approver, live.toolbox),
         )
     return live.policy
 

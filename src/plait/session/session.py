@@ -36,12 +36,14 @@ from plait.session.mirror import Mirror
 from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
 from plait.session.snapshot import Snapshot
+from plait.tools.looks import Look
 from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from plait.engine.permissions.ruling import Permissions
     from plait.session.hooking import SessionHooks
     from plait.session.mcp_servers import Attached
+    from plait.session.remembering import Answer, Remembered
 
 T = TypeVar("T")
 
@@ -175,6 +177,8 @@ class Live:
     mcp: Attached | None = None
     """Its MCP servers."""
     hooks: SessionHooks | None = None
+    answers: Remembered | None = None
+    """What somebody has said yes to for good."""
     chosen: Chosen = field(default_factory=Chosen)
     """Tools that were taken away or added since."""
     running: threading.Lock = field(default_factory=threading.Lock)
@@ -297,6 +301,26 @@ class Session(dict[str, Any]):
     def leads(self, call: ToolCall) -> Place:
         """Say where the path of a file tool's call leads: for an approver that asks only about what is outside."""
         return self._live.toolbox.leads(call)
+
+    def look(self, call: ToolCall) -> Look:
+        """Find where the paths of a file tool's call lead, and hold on to it: what a person is shown and says yes to.
+
+        `allow_outside` takes the result over; otherwise the caller closes it.
+        """
+        return self._live.toolbox.look(call)
+
+    def allow_outside(self, call: ToolCall, look: Look) -> None:
+        """Let one call write beyond the workspace where it led at the look; refused as stale when it does not then."""
+        self._live.toolbox.allow_outside(call.id, look)
+
+    def knows(self, answer: Answer) -> bool:
+        """Say whether a call was answered with a yes that holds for the whole session."""
+        return self._live.answers is not None and answer in self._live.answers
+
+    def remember(self, answer: Answer) -> None:
+        """Let a yes hold for the rest of the session, also after a resume."""
+        if self._live.answers is not None:
+            self._live.answers.add(answer)
 
     def close(self, *, keep_jobs: bool = False) -> None:
         """End what tools left running, remove output that was kept for the session, and let its journal go.

@@ -5,16 +5,13 @@ Floor: 3. Owns: what these answer, and what is recorded before; never: what a pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.core.values import dataclass
 from plait.hands.edit import Settled, WriteIntent, Written, settle
 from plait.hands.locks import FileLocks
-from plait.hands.reach import Place
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
 from plait.tools.checkpoints import Checkpointer, recording
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
 _DIFF_LINES_MAX: Final = 400
 _DIFF_CHARS_MAX: Final = 40_000
-_WORSE: Final[Mapping[Place, int]] = {"inside": 0, "outside": 1, "secret": 2}
 _BECAME: Final[Mapping[Settled, str]] = {
     "applied": "applied",
     "not_applied": "not applied",
@@ -64,7 +60,7 @@ class Patching:
             plan = plan.under(_temporaries(call))
             data = _data(plan)
             with recording(self.checkpoints, *((change.intent, change.before) for change in plan.changes)):
-                written = plan.apply(files)
+                written = plan.apply(self.ground.anywhere)
         data["created_directories"] = _made(written)
         count = len(plan.steps)
         return "\n".join((f"OK: {count} {'file' if count == 1 else 'files'} changed", *map(_told, plan.steps))), data
@@ -130,16 +126,6 @@ def intents_of(intent: Mapping[str, object]) -> list[WriteIntent]:
         return [WriteIntent.from_dict(intent)]
     files = intent.get("files")
     return [WriteIntent.from_dict(each) for each in files] if isinstance(files, (list, tuple)) else []
-
-
-def patched_places(text: object, classify: Callable[[str], Place]) -> Place:
-    """Say how far the paths of a patch lead; one that cannot be read leads nowhere."""
-    from plait.hands.patch import parse_patch
-
-    with suppress(Refusal):
-        places: list[Place] = [classify(path) for each in parse_patch(str(text)) for path in each.paths]
-        return max(places, key=lambda place: _WORSE[place]) if places else "inside"
-    return "inside"
 
 
 def _temporaries(call: ToolContext | None) -> dict[str, str]:

@@ -6,7 +6,8 @@ Floor: 3. Owns: the policies of the faces; never: the walk to a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +15,7 @@ from plait.core.errors import Refusal
 from plait.hands.reach import OutsidePolicy, Place, Reach
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions
+from plait.tools.looks import Look
 from plait.tools.spill import Spill
 
 PolicyName = Literal["inside_only", "read_outside", "cli"]
@@ -39,10 +41,11 @@ POLICIES: Final[Mapping[PolicyName, Outside]] = {
 class Places:
     """Turns the paths of tool calls into opened files, as far as policy goes. Safe in any thread."""
 
-    def __init__(self, reach: Reach, outside: Outside, spill: Spill) -> None:
+    def __init__(self, reach: Reach, outside: Outside, spill: Spill, look: Look | None = None) -> None:
         self._reach = reach
         self._outside = outside
         self._spill = spill
+        self._look = look
 
     @classmethod
     def of(cls, root: str | os.PathLike[str], outside: Outside, spill: Spill, own: tuple[str, ...] = ()) -> Places:
@@ -63,6 +66,22 @@ class Places:
     def allowing(self, purpose: Purpose) -> Places:
         """The same places with leave for `purpose` outside: what a user's yes to one call gives."""
         return Places(self._reach.allowing(purpose), self._outside, self._spill)
+
+    def bound_to(self, look: Look) -> Places:
+        """The same places for one call that was allowed where it led then: a write anywhere else is refused."""
+        return Places(self._reach, self._outside, self._spill, look)
+
+    def look(self, paths: Iterable[str]) -> Look:
+        """Find where the paths of a call lead now, and hold on to that. The caller closes the result.
+
+        A path that names nothing is left out: whoever opens it says so.
+        """
+        look = Look()
+        for path in paths:
+            with suppress(Refusal):
+                if self._spill.find(path) is None:
+                    look.add(path, *self._reach.look(path))
+        return look
 
     def classify(self, path: str) -> Place:
         """Say where a path leads; kept outputs count as inside. Raises `Refusal`."""
@@ -99,7 +118,8 @@ class Places:
 
     def _pin(self, path: str, purpose: Purpose) -> Pinned:
         try:
-            return self._reach.pin(path, purpose)
+            pinned = self._reach.pin(path, purpose)
+            return pinned if self._look is None or purpose == "read" else self._look.checked(path, pinned)
         except Refusal as refusal:
             may = self._reach.outside.may_write if purpose == "write" else self._reach.outside.may_read
             if may or refusal.refusal != "FORBIDDEN" or self._reach.classify(path) != "outside":

@@ -13,7 +13,6 @@ from typing import Final, TextIO
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall
-from plait.core.strict_json import JsonInvalid
 from plait.hands.edit import Replacement
 from plait.hands.locks import FileLocks
 from plait.hands.reach import Place
@@ -24,14 +23,15 @@ from plait.tools.answer import Reply, answering
 from plait.tools.asking import AskUser, ask
 from plait.tools.background import GRACE_S, Background
 from plait.tools.board import Board
+from plait.tools.call_paths import named_paths
 from plait.tools.checkpoints import Checkpointer
 from plait.tools.file_recovery import FileRecovery, planned_replacement, planned_write
 from plait.tools.files import FileTools
 from plait.tools.finding import Finding, Wanted
 from plait.tools.kept_commands import KeptCommands
-from plait.tools.patching import Patching, patched_places
+from plait.tools.looks import Allowed, Look
+from plait.tools.patching import Patching
 from plait.tools.places import POLICIES, Outside, Places, PolicyName
-from plait.tools.renames import canonical
 from plait.tools.rtk import Rtk
 from plait.tools.shell import OnText, Shell, ShellOptions
 from plait.tools.spill import Spill
@@ -39,9 +39,6 @@ from plait.tools.todo import TodoList
 from plait.tools.undo import Undo
 
 CHARS_PER_TOKEN: Final = 4
-_WITH_PATH: Final = frozenset(
-    {"read_file", "write_file", "str_replace", "list_dir", "glob", "search_files", "file_info"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +124,7 @@ class Toolbox:
         """What files held before they were changed, where that is kept."""
         self.files = FileTools(self._places, self.locks, chars_max, self.checkpoints)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
-        self._allowed_calls: set[str] = set()
+        self._allowed = Allowed()
         self._versions: Versions | None = None
         files = FileRecovery(
             self.root, lambda call: self._writer(call).places, self._files_anywhere.places, lambda: self._versions
@@ -160,23 +157,18 @@ class Toolbox:
         return [known.tool(getattr(self, known.name)) for known in definitions.ASKING]
 
     def leads(self, call: ToolCall) -> Place:
-        """Say where the path of a file tool's call leads: what an approver wants to know before it says yes.
+        """Say where the paths of a file tool's call lead; `inside` for a call of any other tool."""
+        look = self.look(call)
+        look.close()
+        return look.place
 
-        A call without a path, of any other tool, or with a path that names nothing is `inside`.
-        """
-        try:
-            path = call.arguments.get("path")
-            if canonical(call.name) == "apply_patch":
-                return patched_places(call.arguments.get("input"), self._places.classify)
-            if canonical(call.name) not in _WITH_PATH or not isinstance(path, str):
-                return "inside"
-            return self._places.classify(path)
-        except (Refusal, JsonInvalid):
-            return "inside"
+    def look(self, call: ToolCall) -> Look:
+        """Find where the paths of a file tool's call lead, and hold on to it. The caller closes the result."""
+        return self._places.look(named_paths(call))
 
-    def allow_outside(self, call_id: str) -> None:
-        """Let one call write beyond the workspace: what a user's yes to it means. Secret places stay closed."""
-        self._allowed_calls.add(call_id)
+    def allow_outside(self, call_id: str, look: Look) -> None:
+        """Let a call write where it led at the look, which is taken over; nowhere else, and at no secret place."""
+        self._allowed.let(call_id, look)
 
     def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
         """Have commands leave their end, and results their rest, in a session's folders; before anything has run.
@@ -214,10 +206,12 @@ class Toolbox:
         if self._owns_spill:
             self._spill.close()
         self._places.close()
+        self._allowed.close()
 
     def _writer(self, call: ToolContext | None) -> FileTools:
-        is_allowed = call is not None and call.call_id in self._allowed_calls
-        return self._files_anywhere if is_allowed else self.files
+        look = self._allowed.of(call)
+        anywhere = self._files_anywhere.places
+        return self.files if look is None else replace(self.files, places=anywhere.bound_to(look))
 
     @answering
     def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Reply:

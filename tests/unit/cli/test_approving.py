@@ -13,7 +13,9 @@ from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
+from plait.session.remembering import Answer
 
+Where = Literal["inside", "outside", "secret"]
 READ = Tool("read_file", "", lambda path: "", parallel_safe=True)
 WRITE = Tool("write_file", "", lambda path, content: "", mutates=True)
 SHELL = Tool("exec_shell", "", lambda command: "", mutates=True, runs_code=True)
@@ -35,11 +37,51 @@ class Person:
         return self.lines.pop(0)
 
 
-def approver(
-    person: Person | None, leads: Literal["inside", "outside", "secret"] = "inside", **more: Any
-) -> RunApprover:
+class Looked:
+    """A look that finds one kind of place."""
+
+    targets = ()
+
+    def __init__(self, place: Where) -> None:
+        self.place = place
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Let go."""
+        self.is_closed = True
+
+
+class Floor:
+    """A session whose file tools all lead to one kind of place."""
+
+    def __init__(self, place: Where) -> None:
+        self.place: Where = place
+        self.looks: list[Looked] = []
+        self.allowed: list[tuple[ToolCall, Looked]] = []
+        self.answers: set[Answer] = set()
+
+    def look(self, call: ToolCall) -> Any:
+        """Look."""
+        self.looks.append(Looked(self.place))
+        return self.looks[-1]
+
+    def allow_outside(self, call: ToolCall, look: Any) -> None:
+        """Note what was allowed."""
+        self.allowed.append((call, look))
+
+    def knows(self, answer: Answer) -> bool:
+        """Say whether there is an answer."""
+        return answer in self.answers
+
+    def remember(self, answer: Answer) -> None:
+        """Keep an answer."""
+        self.answers.add(answer)
+
+
+def approver(person: Person | None, leads: Where = "inside", **more: Any) -> RunApprover:
     """Make an approver whose file tools all lead to one kind of place."""
-    return RunApprover(cancel=more.pop("cancel", Cancel()), leads=lambda _: leads, person=person, **more)
+    floor = more.pop("floor", Floor(leads))
+    return RunApprover(cancel=more.pop("cancel", Cancel()), ground=lambda: floor, person=person, **more)
 
 
 def shell(command: str = "make", id: str = "c") -> ToolCall:
@@ -127,7 +169,7 @@ def test_the_question_shows_the_whole_command_and_hides_nothing() -> None:
 
     lines = question(call).splitlines()
 
-    assert ["  | make\\x1b[2J", "  | # Allow? y", '  | ({"timeout_s":5})'] == lines[2:-1]
+    assert ["  | make\\x1b[2J", "  | # Allow? y", "  + timeout_s: 5"] == lines[2:5]
 
 
 def test_the_question_of_a_change_outside_names_the_file() -> None:
@@ -135,8 +177,7 @@ def test_the_question_of_a_change_outside_names_the_file() -> None:
     text = question(ToolCall.of("c", "write_file", {"path": "/etc/hosts", "content": "x"}))
 
     assert "outside the workspace" in text
-    assert "| /etc/hosts\n" in text
-    assert '"content"' in text
+    assert "| /etc/hosts\n  + content: x\n" in text
 
 
 def test_the_question_of_a_patch_shows_its_lines() -> None:
@@ -177,7 +218,7 @@ def test_a_hook_that_wants_the_user_to_be_asked() -> None:
 
     assert Allow(read) == approver(person).approve_asked(read, READ, "big\x1b file")
     assert "plait wants to touch a file with 'read_file':" in person.asked[0]
-    assert "  A hook wants you to be asked: big\\x1b file" in person.asked[0]
+    assert "  You are asked because of big\\x1b file" in person.asked[0]
     subject = approver(None, says_yes=True)
     answer = subject.approve_asked(read, READ, "why")
     assert isinstance(answer, Deny)
@@ -190,7 +231,37 @@ def test_whether_somebody_would_be_asked() -> None:
     always = Person("a")
     subject = approver(always)
     subject.approve(shell(), SHELL)
+    assert 1 == len(always.asked)
 
     said = [subject.would_ask(shell(), SHELL), subject.would_ask(shell("ls"), SHELL), subject.would_ask(shell(), READ)]
     assert [False, True, False] == said
     assert not approver(None, says_yes=True).would_ask(shell(), SHELL)
+
+
+def test_a_yes_to_what_leads_outside_is_to_that_place() -> None:
+    """What was looked at for the question is what the call may touch; without a yes nothing is held on to."""
+    call = ToolCall.of("c", "write_file", {"path": "/x", "content": ""})
+    floor, other = Floor("outside"), Floor("outside")
+
+    approver(Person("y"), floor=floor).approve(call, WRITE)
+    approver(Person("n"), floor=other).approve(call, WRITE)
+
+    assert ([(call, floor.looks[0])], False) == (floor.allowed, floor.looks[0].is_closed)
+    assert ([], True) == (other.allowed, other.looks[0].is_closed)
+
+
+def test_a_call_that_a_rule_denied_is_told_with_the_rule() -> None:
+    """Programs learn which rule it was; it is no question that nobody answered."""
+    subject = approver(None)
+    subject.ruled(shell(), SHELL, "the rule deny Bash (x)")
+
+    (told,) = [denial.to_dict() for denial in subject.denials]
+    assert ("rule", "the rule deny Bash (x)") == (told["by"], told["rule"])
+
+
+def test_an_answer_for_good_is_not_one_to_another_wish() -> None:
+    """What was answered because of one rule is asked again because of another."""
+    person = Person("a", "n")
+    subject = approver(person)
+    said = [subject.approve_asked(shell(), SHELL, why) for why in ("one", "one", "two")]
+    assert [Allow, Allow, Deny] == [type(each) for each in said]

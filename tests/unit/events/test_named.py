@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_colour_is_only_decoration() -> None:
 
     assert "\x1b" in coloured
     assert "✗ error exec_shell 1.5s\n  one\n  two" == plain
-    assert plain == render.re.sub(r"\x1b\[\d+m", "", coloured)
+    assert plain == re.sub(r"\x1b\[\d+m", "", coloured)
 
 
 @pytest.mark.parametrize(

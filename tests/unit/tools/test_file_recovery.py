@@ -198,7 +198,7 @@ def test_what_the_user_allowed_beyond_the_workspace_is_looked_after_there(make: 
     outside = tmp_path / "beside.txt"
     arguments = {"path": str(outside), "content": NEW}
     box = make(policy="cli")
-    box.allow_outside("c1")
+    box.allow_outside("c1", box.look(ToolCall.of("c1", "write_file", arguments)))
     lived = Lived(tools_of(box)["session write_file"], arguments)
     lived.run()
 

@@ -97,12 +97,19 @@ def test_a_yes_to_one_call_is_for_that_call_only(make: MakeToolbox, root: Path, 
     """A call that was allowed writes outside, no other does, and not even that one at a secret place."""
     box = make(policy="cli")
     allowed, other = (ToolContext(name, "key", Cancel()) for name in ("allowed", "other"))
-    box.allow_outside("allowed")
     path = str(root.parent / "out.txt")
+
+    def allow(path: str) -> None:
+        box.allow_outside("allowed", box.look(ToolCall.of("allowed", "write_file", {"path": path})))
+
+    allow(path)
     assert "FORBIDDEN" == code_of(box.write_file(path, "x", call=other))
     assert "ok" == code_of(box.write_file(path, "x", call=allowed))
+    assert "CONFLICT" == code_of(box.edit_file(path, "x", "y", call=allowed))
+    allow(path)
     assert "FORBIDDEN" == code_of(box.str_replace(path, "x", "y", call=other))
     assert "ok" == code_of(box.edit_file(path, "x", "y", call=allowed))
+    allow("~/.ssh/id")
     assert "FORBIDDEN" == code_of(box.write_file("~/.ssh/id", "x", call=allowed))
 
 

@@ -21,8 +21,15 @@ DENIED: Final = "Denied by {why}. Do not try to reach the same by other means; s
 class Hear(Protocol):
     """Is told of every ruling that decided something."""
 
-    def __call__(self, call: ToolCall, ruling: Ruling, /) -> None:
-        """Take it; in the turn's thread, and without raising."""
+    def __call__(self, call: ToolCall, tool: Tool, ruling: Ruling, /) -> None:
+        """Take it, without raising; in a thread of the turn's."""
+
+
+class Grant(Protocol):
+    """Lets a call that a rule allows go where the rule looked."""
+
+    def __call__(self, call: ToolCall, subject: Subject, /) -> None:
+        """Let it, as far as the file tools would not by themselves."""
 
 
 class RulesGate:
@@ -32,29 +39,51 @@ class RulesGate:
     """
 
     def __init__(
-        self, rules: Permissions, subject: Callable[[ToolCall, Tool], Subject], inner: Gates | None = None
+        self,
+        rules: Permissions,
+        subject: Callable[[ToolCall, Tool], Subject],
+        inner: Gates | None = None,
+        *,
+        hear: Hear | None = None,
+        grant: Grant | None = None,
     ) -> None:
         self._rules = rules
         self._subject = subject
         self._inner = inner
+        self._hear = hear
+        self._grant = grant
 
     def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
         """Let the hooks speak, then the rules about what they left."""
         gate = Gate(call) if self._inner is None else self._inner.before(call, tool, cancel)
         if gate.word == "deny":
             return gate
-        ruling = self._rules.judge(self._subject(gate.call, tool))
+        subject, ruling = self._ruled(gate.call, tool)
         if ruling.action == "deny":
             return Gate(gate.call, "deny", DENIED.format(why=ruling.why))
         if ruling.action == "ask":
             return Gate(gate.call, "ask", "; ".join(filter(None, (gate.reason, ruling.why))))
         if ruling.action == "allow" and gate.word is None:
+            if self._grant is not None:
+                self._grant(gate.call, subject)
             return Gate(gate.call, "allow", ruling.why)
         return gate
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
-        """Leave the answer to hooks, or to whoever is asked."""
-        return None if self._inner is None else self._inner.permission(call, tool, cancel)
+        """Leave the answer to hooks, or to whoever is asked; a hook's yes to another call is judged like any."""
+        said = None if self._inner is None else self._inner.permission(call, tool, cancel)
+        if not isinstance(said, Allow) or said.call == call:
+            return said
+        _, ruling = self._ruled(said.call, tool)
+        # What was judged is not what would run: nobody was asked about this one.
+        return said if ruling.action in ("allow", None) else Deny(DENIED.format(why=ruling.why))
+
+    def _ruled(self, call: ToolCall, tool: Tool) -> tuple[Subject, Ruling]:
+        subject = self._subject(call, tool)
+        ruling = self._rules.judge(subject)
+        if self._hear is not None and ruling.action is not None:
+            self._hear(call, tool, ruling)
+        return subject, ruling
 
     def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
         """Let the hooks look at a result."""

@@ -1,0 +1,43 @@
+"""Characters that a reader does not see, or that act on a terminal: controls, marks of direction, fillers, tags.
+
+Floor: 0. Owns: which those are; never: what is done about them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+_CONTROLS: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
+_DIRECTIONS: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_EMPTY: Final = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# Joiners and variants belong to the writing of many languages and to emoji; beside plain ASCII they only hide.
+_JOINERS: Final = "(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+_VARIANTS: Final = "(?<=[\x00-\x7f\ufe00-\ufe0f])[\ufe00-\ufe0f](?!\u20e3)"
+
+UNSEEN: Final = re.compile(f"[{_CONTROLS}{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VARIANTS}")
+"""One character that is no part of what a reader sees; tabs and line ends are."""
+HIDDEN: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VARIANTS}")
+"""The same without controls, which show themselves to whoever reads bytes."""
+_ALWAYS: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}\u200c\u200d\ufe00-\ufe0f]")
+
+
+def is_seen(char: str) -> bool:
+    """Say whether a character is seen by itself, wherever it stands."""
+    return char.isprintable() and not _ALWAYS.match(char)
+
+
+def spelt_out(char: str) -> str:
+    """Return a character as its escape sequence, as Python writes it."""
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def hidden_in(text: str) -> Counter[str]:
+    """Count what a text holds that its reader does not see; nothing for nearly every text. A leading BOM is none."""
+    if text.isascii():
+        return Counter()
+    return Counter(HIDDEN.findall(text, 1 if text.startswith("\ufeff") else 0))

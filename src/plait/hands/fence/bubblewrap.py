@@ -36,7 +36,7 @@ def fence_argv(
         *_inner_steps(policy, ground, place),
         *("--", *argv),
     )
-    inner = (bwrap, *_namespaces(), *_files(policy, ground, place), "--", *confined)
+    inner = (bwrap, *_namespaces(is_root=ground.is_root), *_files(policy, ground, place), "--", *confined)
     if ground.is_root and ground.counts_processes:
         ids = str(max(_IDS_MIN, policy.limits.processes))
         apart = ("--unshare-user", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/")
@@ -62,12 +62,13 @@ def limit_steps(limits: ResourceLimits, *, counts_processes: bool) -> tuple[str,
     return tuple(f"limit={name}:{value}" for name, value in values.items() if value is not None)
 
 
-def _namespaces() -> tuple[str, ...]:
+def _namespaces(*, is_root: bool) -> tuple[str, ...]:
     return (
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *("--unshare-cgroup-try", "--hostname", "plait", "--die-with-parent", "--new-session"),
-        # What `confine` needs to keep and hide names; it gives both up before the command.
-        *("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"),
+        *("--cap-drop", "ALL"),
+        # Without it the kernel lets nobody map user 0, as `confine` does; it is gone before the command.
+        *(("--cap-add", "CAP_SETFCAP") if is_root else ()),
     )
 
 

@@ -36,6 +36,7 @@ _EMPTY_PATH, _RECURSIVE = 0x1000, 0x8000
 _CLONE_TREE = 1 | _EMPTY_PATH | _RECURSIVE | os.O_CLOEXEC
 _FROM_EMPTY_TO_EMPTY = 0x4 | 0x40
 _READ_ONLY = 1
+_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
 _PATH = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 _NO_NEW_PRIVILEGES, _SET_FILTER, _FILTER_MODE = 38, 22, 2
 _DROP_BOUND, _AMBIENT, _CLEAR_AMBIENT = 24, 47, 4
@@ -104,8 +105,24 @@ def _mount(onto: int, source: int, *, is_read_only: bool) -> None:
     os.close(tree)
 
 
+def leave_for_own_mounts() -> None:
+    """Enter a user and a mount namespace in which this process may mount, as the user that it is.
+
+    bubblewrap gives an ordinary user no right to the mounts that it made for it.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if _LIBC.unshare(_NEW_USER | _NEW_MOUNTS) < 0:
+        raise _failure("unshare")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        fd = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        os.write(fd, text.encode())
+        os.close(fd)
+
+
 def arrange(root: str, steps: list[tuple[str, str]]) -> None:
     """Keep and hide names, by mounts that only this command sees."""
+    if steps:
+        leave_for_own_mounts()
     for what, path in steps:
         fd = _open("/" if path.startswith("/") else root, path)
         if fd is None:

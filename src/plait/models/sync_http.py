@@ -8,6 +8,7 @@ says nothing. Stopping shuts the socket down, which wakes whatever waits on it.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import threading
@@ -396,13 +397,17 @@ def _received(exchange: _Exchange, bytes_max: int) -> bytes:
 def _is_quiet(sock: socket.socket) -> bool:
     """Say whether an idle connection has nothing to tell: neither its end nor bytes nobody asked for."""
     try:
-        sock.settimeout(0)
         if isinstance(sock, ssl.SSLSocket) and sock.pending():
             return False
+        if hasattr(select, "poll"):
+            looking = select.poll()
+            looking.register(sock, select.POLLIN)
+            return not looking.poll(0)
+        sock.settimeout(0)
         socket.socket.recv(sock, 1, socket.MSG_PEEK)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, ValueError):  # a closed one has no number
         return False
     return False
 

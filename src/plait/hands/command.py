@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from plait.hands.capture import Captured, CaptureLimits
 from plait.hands.process_tree import stop_marked
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
@@ -64,6 +67,12 @@ class RunOptions:
     mark: str = ""
     """Carried by everything the command starts, beside a mark of its own; `stop_marked` finds them by it."""
     on_output: OnOutput | None = None
+    fence: Fence | None = None
+    """Stands around the command; `environment` is already what may pass into it."""
+
+    def fenced(self, command: Command) -> Command:
+        """Return what is started for a command."""
+        return command if self.fence is None else self.fence.wrap(command)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class Jobs:
         entry, line = self.spool.entry(name), Command.shell(command)
         check_argv(line)
         terms = JobTerms(command, options.cwd, options.timeout_s or 0, wait_before_s, made_at, self.boot)
-        order = supervised.order_of(line.argv, options, entry, job_delay_s=wait_before_s)
+        order = supervised.order_of(options.fenced(line).argv, options, entry, job_delay_s=wait_before_s)
         try:
             self.spool.prepare()
             entry.make()

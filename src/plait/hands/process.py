@@ -48,7 +48,7 @@ def run(command: Command, options: RunOptions, cancel: Cancel | None = None) -> 
 
     stop = cancel.child() if cancel is not None else Cancel()
     try:
-        return _run(Running(command.argv, options, stop), stop)
+        return _run(Running(options.fenced(command).argv, options, stop), stop)
     finally:
         stop.detach()
 
@@ -67,7 +67,7 @@ def run_supervised(
 
     stop = cancel.child() if cancel is not None else Cancel()
     try:
-        order = order_of(command.argv, options, entry)
+        order = order_of(options.fenced(command).argv, options, entry)
 
         def begin() -> Started:
             try:

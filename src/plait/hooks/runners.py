@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -21,6 +21,9 @@ from plait.hands.environment import child_environment
 from plait.hands.process import run
 from plait.hooks.decision import RawHookResult
 from plait.hooks.entry import HookBlock, HookEntry, HookHandler
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 GRACE_S: Final = 0.25
 """Between asking a command to end and killing it, when its time is up."""
@@ -39,11 +42,14 @@ class Ground:
     """Carried by everything that they start, so that it is found at the end of the session."""
     environment: Mapping[str, str] | None = None
     """What they may see before credentials are taken out; None is this process's own."""
+    fence: Fence | None = None
+    """Stands around each of them, as around the commands of the model."""
 
     def variables(self) -> dict[str, str]:
         """Return the environment of a command."""
         own = {"CLAUDE_PROJECT_DIR": self.project, "PLAIT_PROJECT_DIR": self.project}
-        return child_environment(os.environ if self.environment is None else self.environment, **own)
+        seen = child_environment(os.environ if self.environment is None else self.environment, **own)
+        return seen if self.fence is None else self.fence.environment(seen)
 
 
 def run_hook(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, cancel: Cancel) -> RawHookResult:
@@ -71,6 +77,7 @@ def run_command(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, ca
         separates_errors=True,
         limits=_LIMITS,
         mark=ground.mark,
+        fence=ground.fence,
     )
     try:
         return _raw(run(_command_of(entry), options, cancel), entry.limit_s)

@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 Said = tuple[str, str]
@@ -37,7 +38,7 @@ def _attempt(act: Callable[[], object], got: str) -> Said:
     try:
         act()
     except (OSError, ValueError, MemoryError) as error:
-        return _shut(getattr(error, "strerror", None) or error or type(error).__name__)
+        return _shut(getattr(error, "strerror", None) or repr(error))
     return _open(got)
 
 
@@ -296,7 +297,7 @@ def _all(target: Mapping[str, Any]) -> dict[str, Callable[[], Said]]:
         "memory": lambda: much_memory(target["memory_bytes"]),
         "open_files": lambda: many_files(target["open_files"]),
         "processes": lambda: many_processes(target["processes"]),
-        **{f"call:{name}": (lambda number=number: call(number)) for name, number in target["calls"].items()},
+        **{f"call:{name}": partial(call, number) for name, number in target["calls"].items()},
     }
 
 
@@ -312,7 +313,8 @@ def main() -> None:
         signal.alarm(30)
         signal.pause()
         os._exit(0)
-    print(json.dumps(said))
+    sys.stdout.write(json.dumps(said))
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _NAMES: Final = frozenset(
 )
 """None of them makes a program load or run something."""
 _STARTS: Final = ("LC_",)
-_LOADERS: Final = ("LD_", "DYLD_", "GLIBC_", "MALLOC_")
+_LOADERS: Final = ("LD_", "DYLD_", "GLIBC_", "MALLOC_", "GCONV_", "LOCPATH", "NLSPATH", "BASH_")
 """What would change the programs that build the fence, and not only those inside."""
 
 
@@ -36,5 +36,11 @@ def fenced_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def loaders_in(environment: Mapping[str, str]) -> list[str]:
-    """Return the names that no policy may set."""
+    """Return the names that no policy may set: they, or what they begin, would work outside the fence too."""
     return sorted(name for name in environment if name.upper().startswith(_LOADERS) or not name or "=" in name)
+
+
+def without_loaders(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that programs on the way into a fence can be given."""
+    wrong = set(loaders_in(environment))
+    return {name: value for name, value in environment.items() if name not in wrong}

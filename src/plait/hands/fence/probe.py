@@ -157,7 +157,7 @@ def _tried(fence: Fence, target: Mapping[str, Any]) -> dict[str, tuple[str, str]
     left = Tree(0, mark).members()
     stop_marked(mark)
     try:
-        said = json.loads(done.output.head)
+        said: dict[str, tuple[str, str]] = json.loads(done.output.head)
     except ValueError:
         errors = "" if done.errors is None else done.errors.head.strip().splitlines()[-1:]
         raise Refusal(

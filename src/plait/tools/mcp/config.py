@@ -11,12 +11,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
 from plait.core.strict_json import JsonInvalid, parse_object
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 TIMEOUT_S: Final = 30.0
 WAIT_S: Final = 10.0
@@ -56,6 +59,8 @@ class ServerConfig:
     """How long a first turn waits for its tools; after that they come with a later turn."""
     always_ask: bool = False
     """Its word that a tool only reads is not believed: every one of its tools is gated."""
+    fence: Fence | None = field(default=None, compare=False, repr=False)
+    """Stands around its program. Whoever starts servers sets it; no declaration can."""
 
     @property
     def place(self) -> str:

@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from plait.core.ids import new_id
+from plait.hands.command import Command
+from plait.hands.fence.environment import without_loaders
 from plait.hands.process_tree import MARK, Tree, mark_of
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.lines import Lines, TooLong
@@ -42,7 +44,15 @@ _POSIX: Final = os.name == "posix"
 def environment_of(config: ServerConfig, environ: Mapping[str, str], mark: str) -> dict[str, str]:
     """Return what a server may see."""
     base = {name: environ[name] for name in INHERITED if name in environ}
-    return {**base, **config.env, MARK: mark_of(environ, mark)}
+    own = config.env
+    if config.fence is not None:
+        base, own = config.fence.environment(base), without_loaders(own)
+    return {**base, **own, MARK: mark_of(environ, mark)}
+
+
+def _argv_of(config: ServerConfig) -> tuple[str, ...]:
+    argv = (config.command, *config.args)
+    return argv if config.fence is None else config.fence.wrap(Command(argv)).argv
 
 
 @asynccontextmanager
@@ -55,8 +65,7 @@ async def stdio_transport(
     """
     mark = new_id("m")
     process = await asyncio.create_subprocess_exec(
-        config.command,
-        *config.args,
+        *_argv_of(config),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -10,6 +10,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from plait.core.cancel import Cancel
@@ -103,7 +104,8 @@ class VirtualClock:
                 woken.set_result(None)
 
         def wake() -> None:
-            loop.call_soon_threadsafe(wake_here)
+            with suppress(RuntimeError):  # the loop is closed, and nobody sleeps in it
+                loop.call_soon_threadsafe(wake_here)
 
         entry = self._fall_asleep(seconds, wake)
         if self._autojump:

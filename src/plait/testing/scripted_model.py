@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeAlias, get_args
 
@@ -277,7 +278,8 @@ async def _until_cancelled(waiting: asyncio.Future[None], cancel: Cancel) -> Non
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        loop.call_soon_threadsafe(waiting.cancel)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
+            loop.call_soon_threadsafe(waiting.cancel)
 
     undo = cancel.on_cancel(stop)
     try:

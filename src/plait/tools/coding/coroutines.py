@@ -13,6 +13,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
@@ -68,7 +69,8 @@ def _started(work: Callable[[], Any]) -> asyncio.Future[Any]:
             result = context.run(work)
         except BaseException as error:  # boundary: raised again in the loop that waits
             raised = error
-        loop.call_soon_threadsafe(tell, result, raised)
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits in it
+            loop.call_soon_threadsafe(tell, result, raised)
 
     threading.Thread(target=serve, name="plait-coding", daemon=True).start()
     return future

@@ -64,8 +64,7 @@ class Servers:
         if configs:
             need_sdk()
         self.options = options = options or ServersOptions()
-        self._portal = portal or Portal()
-        self._owns_portal = portal is None
+        self._portal, self._owns_portal = portal or Portal(), portal is None
         self._pins = None if options.pins_dir is None else Pins(options.pins_dir)
         self._notices: deque[McpServer] = deque()
         self.servers = tuple(

@@ -11,14 +11,23 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from plait.core.redact import MASK, redact_secrets
+from plait.core.mask import MASK, VALUE_CHARS_MIN
+from plait.core.redact import redact_secrets
 
-VALUE_CHARS_MIN: Final = 8
-"""A shorter value would take ordinary words with it."""
 _HELD_CHARS_MAX: Final = 8_192
 """A line that is longer is given on before it ends, but for so many of its last characters."""
 _BLOCK_CHARS_MAX: Final = 65_536
 _BLOCK_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_WORD_CHARS_MAX: Final = 4_096
+"""What a cut goes through and is longer is no word, and is kept."""
+_BETWEEN: Final = " \t\n,;)]}>"
+_WORD_END: Final = re.compile(r"[\s,;)\]}>]")
+_BEGINNING_CHARS_MIN: Final = 6
+_KEY_LINES: Final = re.compile(r"(?:[ \t\"']*[A-Za-z0-9+/=]{16,}[ \t\"',]*(?:\r?\n|\\n|$))+")
+_KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\"
+_KEY_LINE: Final = re.compile(r"[ \t\"']*+[A-Za-z0-9+/=\\]+[ \t\r\"',]*+")
+_KEY_LINE_CHARS_MIN: Final = 16
+_AROUND: Final = " \t\r\"',"
 _BLOCK_END: Final = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 
 
@@ -30,17 +39,39 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = {text for value in values if len(value) >= VALUE_CHARS_MIN for text in _disguises(value)}
-        longest_first = sorted(known, key=lambda text: (-len(text), text))
-        self._longest = len(longest_first[0]) if known else 0
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if known else None
+        self._known = tuple(sorted(known, key=lambda text: (-len(text), text)))
+        self._longest = len(self._known[0]) if known else 0
 
     def redact(self, text: str) -> tuple[str, int]:
         """Return the text without secrets, and how many there were."""
-        count = 0
-        if self._known is not None:
-            text, count = self._known.subn(MASK, text)
+        text, count = self.redact_known(text)
         text, found = redact_secrets(text)
         return text, count + found
+
+    def redact_known(self, text: str) -> tuple[str, int]:
+        """Return the text without the known values alone, and how many there were."""
+        # One search for each is a tenth of one pattern for all of them, and most texts hold none.
+        there = [known for known in self._known if known in text]
+        return re.subn("|".join(map(re.escape, there)), MASK, text) if there else (text, 0)
+
+    def redact_ends(self, head: str, tail: str) -> tuple[str, str]:
+        """Return the two ends of a text whose middle was left out, without secrets and what the cut left of one.
+
+        The words that the cut went through go, and of a private key what stands behind the cut.
+        """
+        at = max(head.rfind(mark) for mark in _BETWEEN) + 1
+        head = head[:at] if at > 0 and len(head) - at <= _WORD_CHARS_MAX else self._without_beginning(head)
+        first = _WORD_END.search(tail, 0, _WORD_CHARS_MAX)
+        tail = tail if first is None else tail[first.start() :]
+        return self(head), self(without_key_end(tail))
+
+    def _without_beginning(self, text: str) -> str:
+        """Mask the beginning of a known value at the end of a text."""
+        for known in self._known:
+            for size in range(min(len(known), len(text)), _BEGINNING_CHARS_MIN - 1, -1):
+                if text.endswith(known[:size]):
+                    return f"{text[: len(text) - size]}{MASK}"
+        return text
 
     def __call__(self, text: str) -> str:
         """Return the text without secrets."""
@@ -91,9 +122,35 @@ class RedactedStream:
             self._show(self._redactor(text))
 
 
+def has_open_key(text: str) -> bool:
+    """Say whether a private key begins in a text and does not end there."""
+    begins = [each.end() for each in _BLOCK_BEGIN.finditer(text)]
+    return bool(begins) and _BLOCK_END.search(text, begins[-1]) is None
+
+
+def without_key_end(text: str, *, is_inside: bool = False) -> str:
+    """Return a text that a cut begins without what it holds of a private key that began before it.
+
+    `is_inside` says that one did; otherwise that shows where the key's last line comes before any first one.
+    """
+    end, begin = _BLOCK_END.search(text), _BLOCK_BEGIN.search(text)
+    if end is None or (begin is not None and begin.start() < end.start()):
+        lines = _KEY_LINES.match(text) if is_inside else None
+        return text if lines is None else f"{MASK}\n{text[lines.end() :]}"
+    *before, last = text[: end.start()].split("\n")
+    kept = last.rstrip(_KEY_LETTERS)
+    gone = [last[len(kept) :].strip("\\")]
+    while not kept.strip(_AROUND) and before and _KEY_LINE.fullmatch(before[-1]):
+        gone.append(before.pop())
+    # A program that only names the last line keeps its own.
+    if max(map(len, gone)) < _KEY_LINE_CHARS_MIN:
+        return text
+    return "\n".join([*before, f"{kept}{MASK}{text[end.end() :]}"])
+
+
 def _between_words(text: str, end: int) -> int:
     """Return the last place before `end` at which no secret can be cut; `end` where the text has no such place."""
-    place = max(text.rfind(mark, 0, end) for mark in " \t,;)]}>")
+    place = max(text.rfind(mark, 0, end) for mark in _BETWEEN if mark != "\n")
     return place + 1 if place > 0 else end
 
 

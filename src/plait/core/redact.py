@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from plait.core.mask import MASK
 from plait.core.secret_shapes import SHAPES
-
-MASK: Final = "[REDACTED]"
 
 _KEY_BLOCK: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"

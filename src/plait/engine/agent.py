@@ -23,10 +23,10 @@ from plait.core.values import dataclass
 from plait.engine.approval import Approver
 from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.cache_proof import CacheTerms, ProofMode
-from plait.engine.calls import Finishing
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
 from plait.engine.limits import Limits
+from plait.engine.masking import finishing_of
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from plait.engine.agent_options import AgentOptions, RunOptions
     from plait.engine.agent_servers import AgentServers
     from plait.engine.structured import OutputType
+    from plait.tools.redaction import Redaction
 
 U = TypeVar("U")
 
@@ -97,7 +98,7 @@ class Agent(Generic[T]):
         limits: Limits | None = None,
         context: ContextManager | None = None,
         plan_mode: bool = False,
-        redact: bool = True,
+        redact: bool | Redaction = True,
         on_event: Callable[[Event], None] | None = None,
         options: Options | None = None,
         rules: Rules | None = None,
@@ -120,7 +121,8 @@ class Agent(Generic[T]):
             limits: ceilings of a run.
             context: the conversation to go on with.
             plan_mode: one approval for all calls of an answer, instead of one each.
-            redact: take secrets out of tool results before the model sees them.
+            redact: take secrets out of tool results before the model sees them: the keys that this process holds, and
+                what looks like one.
             on_event: sees every event of every run, in the thread that runs it.
             strict_cache_proof: whether the endpoint's prompt cache has to prove itself; see `plait.init_session`.
             mcp_servers: MCP servers whose tools it has as well, see `plait.mcp_tools`; they end with the agent.
@@ -130,7 +132,7 @@ class Agent(Generic[T]):
             ConfigError: the output type is none.
         """
         self.limits = limits or Limits()
-        self._model = _model(model)
+        self._model = self._asked = _model(model)
         self._deferral: Deferral | None = getattr(tools, "deferral", None)
         self._tools = tuple(tools)
         self._system = system
@@ -139,7 +141,7 @@ class Agent(Generic[T]):
         # Agents that fail together must not ask again together.
         self._rules = rules_of(self.limits, rules or Rules(), int.from_bytes(os.urandom(4), "big"))
         self._on_event = on_event
-        self._finishing = Finishing(self.limits.max_tool_result_tokens, _redacted if redact else None)
+        self._finishing = finishing_of(self.limits.max_tool_result_tokens, lambda: self._asked, redact)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._cache = CacheTerms(strict_cache_proof)
@@ -239,7 +241,7 @@ class Agent(Generic[T]):
     ) -> Iterator[Conversation]:
         profile = profile or Profile()
         session_id = new_id("s")
-        model = _override(self._model, profile.model_override)
+        model = self._asked = _override(self._model, profile.model_override)
         terms = self._terms(profile, model, output_type, session_id)
         conversation = Conversation(model, terms, self._bench, id=session_id)
         if self._context is not None:
@@ -344,9 +346,3 @@ def _override(model: Model, name: str | None) -> Model:
         raise UnsupportedFeature(f"the model {model.name!r} cannot be exchanged for {name!r}")
     other: Model = with_model(name)
     return other
-
-
-def _redacted(text: str) -> str:
-    from plait.core.redact import redact_secrets  # many patterns, for what tools bring
-
-    return redact_secrets(text)[0]

@@ -23,6 +23,7 @@ from plait.kernel.rules import Rules
 
 if TYPE_CHECKING:
     from plait.engine.agent import Profile
+    from plait.tools.redaction import Redaction
 
 
 class AgentOptions(TypedDict, total=False):
@@ -33,7 +34,7 @@ class AgentOptions(TypedDict, total=False):
     limits: Limits | None
     context: ContextManager | None
     plan_mode: bool
-    redact: bool
+    redact: bool | Redaction
     on_event: Callable[[Event], None] | None
     options: Options | None
     rules: Rules | None

@@ -9,7 +9,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -45,6 +45,8 @@ class Finishing:
 
     result_tokens_max: int = 8_000
     redact: Shape | None = None
+    redact_data: Callable[[object], object] | None = None
+    """Changes what programs and the journal get beside the text."""
     session_id: str = ""
     run_id: str = ""
 
@@ -52,7 +54,11 @@ class Finishing:
         """Return the result as the model gets it: redacted, then bounded."""
         text = result.content if self.redact is None else self.redact(result.content)
         text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
-        return result if text is result.content else replace(result, content=text)
+        data = result.data
+        if data is not None and self.redact_data is not None:
+            data = cast("Mapping[str, object]", self.redact_data(data))
+        is_same = text is result.content and data is result.data
+        return result if is_same else replace(result, content=text, data=data)
 
     def context(self, call: ToolCall, cancel: Cancel, start: ToolStart | None, around: Around = NOWHERE) -> ToolContext:
         """Return what a tool may know of a call that was started so."""

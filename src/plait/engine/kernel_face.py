@@ -25,6 +25,7 @@ from plait.engine.calls import CHARS_PER_TOKEN, Finishing, failure_of, keywords,
 from plait.engine.context_manager import ContextManager
 from plait.engine.kernel_config import Config
 from plait.engine.limits import Limits
+from plait.engine.masking import keys_of
 from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
 from plait.engine.validation import compile_schema
 from plait.events.render import visible
@@ -36,6 +37,7 @@ from plait.models.endpoint import default_endpoint, endpoint_of
 from plait.models.profile_table import LOCAL, PROFILES
 from plait.tools.aliases import clarify_tool, default_tools, kernel_options, rollback_tool, todo_tool
 from plait.tools.dispatch import finished
+from plait.tools.redaction import Redaction
 from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def build_runtime(
     The agent's runs go on with each other. The caller closes the telemetry; what the tools hold goes with the agent.
 
     Args:
-        verbose: traces hold arguments in full.
+        verbose: traces hold arguments in full, but for their secrets.
         session_id: names the trace.
         approver: judges gated calls in place of a `CliApprover` with the configured policy.
         model: asked in place of the configured one.
@@ -75,10 +77,13 @@ def build_runtime(
         if value:
             raise ConfigError(f"build_runtime({name}=…) is not available yet", hint=f"leave {name} out")
     asked = model or make_model(config)
+    masks = Redaction(held=lambda: keys_of(asked))
+    redaction = masks if config.redact_tool_output else None
     telemetry = NullTelemetry(session_id)
     if config.log_dir is not None:
-        telemetry = JsonlTelemetry(config.log_dir, asked.name, session_id=session_id, verbose=verbose)
-    toolbox = Toolbox(config.working_dir, kernel_options(config.max_tool_result_tokens))
+        telemetry = JsonlTelemetry(config.log_dir, asked.name, session_id=session_id, verbose=verbose, redact=masks)
+    options = replace(kernel_options(config.max_tool_result_tokens), redaction=redaction)
+    toolbox = Toolbox(config.working_dir, options)
     registry = ToolRegistry()
     for tool in (*default_tools(toolbox), *_wanted_tools(config, toolbox)):
         registry.register(tool)
@@ -91,7 +96,7 @@ def build_runtime(
         limits=limits_of(config),
         context=ContextManager(keep_recent_turns=config.keep_recent_turns),
         plan_mode=config.plan_mode,
-        redact=config.redact_tool_output,
+        redact=redaction or False,
         on_event=telemetry.handle,
         rules=Rules(shrinking=Shrinking(keep_last_units=config.keep_recent_turns)),
     )

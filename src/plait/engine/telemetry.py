@@ -2,8 +2,8 @@
 
 Floor: 4. Owns: the trace file and what a line says; never: a conversation in full (that is a journal's).
 
-Arguments stand in a trace as a hash and a length unless it is verbose. A trace that cannot be written ends there: it
-never ends a run.
+Arguments stand in a trace as a hash and a length unless it is verbose, and then without secrets. A trace that cannot be
+written ends there: it never ends a run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
 from plait.events.reducer import iso
+from plait.tools.redaction import Redaction, without_secrets
 
 _HASH_CHARS: Final = 12
 _STOP: Final[Mapping[str, str]] = {"tool_calls": "tool_use", "length": "max_tokens"}
@@ -50,11 +51,18 @@ class JsonlTelemetry(NullTelemetry):
     Args:
         log_dir: made when the first line is written.
         model: the name that every line carries.
-        verbose: arguments in full.
+        verbose: arguments in full, but for their secrets.
+        redact: takes secrets out of them; what looks like one goes unless given.
     """
 
     def __init__(
-        self, log_dir: str | os.PathLike[str], model: str, *, session_id: str | None = None, verbose: bool = False
+        self,
+        log_dir: str | os.PathLike[str],
+        model: str,
+        *,
+        session_id: str | None = None,
+        verbose: bool = False,
+        redact: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__(session_id)
         self.path = self._path = Path(log_dir) / f"{self.session_id}.jsonl"
@@ -62,6 +70,7 @@ class JsonlTelemetry(NullTelemetry):
         """Why nothing more is written."""
         self._model = model
         self._verbose = verbose
+        self._redact = redact or Redaction({})
         self._answer: _Answer | None = None
         self._number = 0
         self._compaction: dict[str, object] | None = None
@@ -107,7 +116,7 @@ class JsonlTelemetry(NullTelemetry):
                 "cache_read_tokens": answer.usage.cache_read_tokens,
                 "cache_write_tokens": answer.usage.cache_write_tokens,
                 "estimated_cost_usd": None if cost is None else round(float(cost), 6),
-                "tool_calls": [answer.line(call, verbose=self._verbose) for call in answer.calls],
+                "tool_calls": [answer.line(call, self._redact, verbose=self._verbose) for call in answer.calls],
                 "stop_reason": _STOP.get(answer.stop, answer.stop),
                 "compaction": self._compaction,
             }
@@ -137,14 +146,15 @@ class _Answer:
     started: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
 
-    def line(self, call: ToolCall, *, verbose: bool) -> dict[str, object]:
+    def line(self, call: ToolCall, redact: Callable[[str], str], *, verbose: bool) -> dict[str, object]:
         """Return what the trace says of one call: `approved` is null for a call that was not valid."""
         result = self.results.get(call.id)
         denied = result is not None and result.status == "denied"
         approved = True if call.id in self.started else False if denied else None
         arguments = _arguments(call)
-        shown: dict[str, object] = {"arguments": arguments}
-        if not verbose:
+        if verbose:
+            shown: dict[str, object] = {"arguments": without_secrets(arguments, redact)}
+        else:
             text = json.dumps(arguments, sort_keys=True)
             digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_CHARS]
             shown = {"args_sha256": digest, "args_len": len(text)}

@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plait._version import __version__
 from plait.core.exchange import ProviderFailed
+from plait.core.mask import MASK
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.models.credentials import Credentials
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _SENDABLE: Final = re.compile(r"[\x20-\x7e]+")
 _SECRET_CHARS_MIN: Final = 8
 _KEY_CHARS_MIN: Final = 4
-MASK: Final = "[REDACTED]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,18 @@ class Backend:
         """What the endpoint's refusals have taught all its conversations; see `adjusting`."""
         self._credentials = credentials
         self._pool: CredentialPool | None = None
-        self._secrets = _secrets_in(self.options.headers, endpoint.query)
+        self._secrets = _secrets_in(self.options, endpoint.query)
         self._headers: dict[str, Mapping[str, str]] = {}
         self._transport = transport
         self._async_transport = async_transport
         self._prices: dict[str, Price | None] = {}
         """Of the models that were asked for."""
         self._lock = threading.Lock()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody but the endpoint should see, as far as it was looked for: keys, secret headers, passwords."""
+        return self._secrets
 
     @property
     def transport(self) -> Transport:
@@ -246,10 +251,12 @@ class Backend:
         return AsyncHttpTransport(self.options.network)
 
 
-def _secrets_in(headers: Mapping[str, str], query: str) -> tuple[str, ...]:
+def _secrets_in(options: BackendOptions, query: str) -> tuple[str, ...]:
     """Return the values that are secret by their names, longest first; short ones would blank out ordinary words."""
-    named = [*headers.items(), *parse_qsl(query)]
+    named = [*options.headers.items(), *parse_qsl(query)]
     found = {value.removeprefix("Bearer ") for name, value in named if SECRET_NAME.search(name)}
+    if options.network.proxy is not None and (login := urlsplit(options.network.proxy).password):
+        found |= {login, unquote(login)}
     return tuple(sorted((value for value in found if len(value) >= _SECRET_CHARS_MIN), key=len, reverse=True))
 
 

@@ -57,6 +57,7 @@ class ChatModel:
         origin = f"{profile.wire.origin or backend.endpoint.host}:{name}"
         self._backend = backend
         self._on_pin = on_pin
+        self._given_window = context_window
         self._target = Target(
             name,
             replace(profile.wire, images=images, origin=origin),
@@ -86,6 +87,11 @@ class ChatModel:
         return self._target.context_window
 
     @property
+    def window_max(self) -> int | None:
+        """Tokens that no request may exceed, where that is known of this very model: larger ones are not sent."""
+        return self._given_window or self.profile.window_of(self.name)
+
+    @property
     def supports_images(self) -> bool:
         """True when user messages may hold pictures."""
         return self._target.wire.images
@@ -105,12 +111,17 @@ class ChatModel:
         """Whether tools are declared and called as data, or in the model's text."""
         return self._target.wire.calls
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The keys and secret headers that its requests were sent with."""
+        return self._backend.secrets
+
     def __repr__(self) -> str:
         return f"ChatModel({self.name!r}, {self.endpoint!r})"
 
     def with_model(self, name: str) -> ChatModel:
         """Return another model of the same endpoint; connections, keys and limits are shared."""
-        return ChatModel(name, self._backend, context_window=self.context_window, supports_images=self.supports_images)
+        return ChatModel(name, self._backend, context_window=self._given_window, supports_images=self.supports_images)
 
     def open(self, setup: Setup) -> ChatChannel:
         """Open a line for a thread; no request is made yet."""

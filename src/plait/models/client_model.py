@@ -104,6 +104,12 @@ class ClientModel:
         return str(getattr(self._client, "base_url", ""))
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """The client's key, where it tells it."""
+        key = getattr(self._client, "api_key", None)
+        return (key,) if isinstance(key, str) else ()
+
+    @property
     def context_window(self) -> int | None:
         """Tokens that fit, where it is known."""
         return self._context_window

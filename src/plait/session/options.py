@@ -106,6 +106,9 @@ class AgentOptions(TypedDict, total=False):
     permissions: Mapping[str, Iterable[str]] | None
     """Rules for calls: lists named `allow`, `ask` and `deny`, beside those of the spec, of the user's and the project's
     `plait.toml`. Deny beats ask beats allow, wherever a rule stands."""
+    redact: bool | None
+    """Take secrets out of what tools bring before the model, a screen or a file of kept output gets it: the keys that
+    this process holds, and what looks like one. Unless False."""
     # From here on: not available yet, see NOT_YET.
     tool_executor: object | None
     compaction_enabled: bool | None
@@ -144,6 +147,7 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
         "strict_cache_proof": True,
         "max_turn_tokens": DEFAULT_MAX_TOKENS,
         "tools": (),
+        "redact": True,
         "outside": "read_outside",
         "control_socket": False,
     }

@@ -8,12 +8,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from plait.core.errors import ConfigError, SessionBusy
 from plait.core.facts import Observation
 from plait.engine.base_host import Policy
-from plait.engine.calls import Finishing
 from plait.engine.conversation import Terms
+from plait.engine.masking import finishing_of
 from plait.kernel.ports import Model, Options, Setup
 from plait.session.asked import model_asked
 from plait.session.between import Between
@@ -75,7 +76,11 @@ def policy_of(session: Session, live: Live) -> Policy:
     """Return how the calls and turns of a session are run; the same one as long as nothing is registered anew."""
     settings = live.settings
     if live.policy is None:
-        finishing = Finishing(settings.limits.max_tool_result_tokens, session_id=session["session_id"])
+        redaction, conversation = live.toolbox.options.redaction, live.conversation
+        finishing = replace(
+            finishing_of(settings.limits.max_tool_result_tokens, lambda: conversation.model, redaction or False),
+            session_id=session["session_id"],
+        )
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None
         live.policy = Policy(

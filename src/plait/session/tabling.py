@@ -20,6 +20,7 @@ from plait.session.initial import USUAL
 from plait.session.spec_terms import loading_for
 from plait.tools.aliases import alias_tools
 from plait.tools.asking import nobody
+from plait.tools.redaction import Redaction
 from plait.tools.spec import DispatchTable, build_tool_spec
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
@@ -45,6 +46,8 @@ def _asks(tool: Tool) -> bool:
 def toolbox_options(given: Mapping[str, Any]) -> ToolboxOptions:
     limits: Limits = given["limits"] or USUAL
     options = replace(LIBRARY.options(), policy=given["outside"], result_tokens_max=limits.max_tool_result_tokens)
+    redaction = None if given["redact"] is False else Redaction()
+    options = replace(options, redaction=redaction)
     return replace(options, ask_user=nobody) if given["non_interactive"] else options
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,7 +22,9 @@ from plait.tools.answer import Answer
 from plait.tools.checkpoints import Checkpointer, recording
 from plait.tools.definitions import LINES_MAX, PATHS_MAX
 from plait.tools.file_recovery import as_intended
+from plait.tools.masked import refuse_masks, told_of_masks, window_of
 from plait.tools.places import Places
+from plait.tools.redaction import Redaction
 
 _TRAILER_CHARS = 200
 """Room for the line that says how to go on."""
@@ -44,6 +46,8 @@ class FileTools:
     """Size of a result; 0 is no limit."""
     checkpoints: Checkpointer | None = None
     """Learns of every change, so that it can be rolled back."""
+    redaction: Redaction | None = None
+    """What the model that reads and writes them is not shown."""
 
     def read_file(self, path: str, offset: int | None = None, limit: int | None = None) -> Answer:
         """Return lines of a text file, and how to go on when there are more."""
@@ -51,6 +55,7 @@ class FileTools:
         window = Window(1 if offset is None else offset, LINES_MAX if limit is None else limit, bytes_max)
         with self.places.open_file(path) as opened:
             lines = read_lines(opened, window)
+            lines = replace(lines, text=window_of(self.redaction, opened, lines))
         data: dict[str, object] = {
             "sha256": lines.sha256,
             "total_lines": lines.total_lines,
@@ -67,6 +72,7 @@ class FileTools:
         """Make `content` the whole content of a file."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
             plan = as_intended(plan_write(target, content, expected_sha256=expected_sha256), call)
+            refuse_masks(self.redaction, path, [plan.texts])
             diff, written = plan.diff(), self._apply(plan)
         text = f"OK: wrote {written.size_bytes} bytes to {path}"
         if written.is_new:
@@ -102,7 +108,9 @@ class FileTools:
     ) -> tuple[Replaced, dict[str, object]]:
         """Make one replacement; return what was replaced and the data of the change."""
         with self.places.pin(path, "write") as target, self.locks.hold(target):
-            plan: WritePlan = as_intended(plan_edit(target, [change], expected_sha256=expected_sha256), call)
+            with told_of_masks(self.redaction, change.old):
+                plan: WritePlan = as_intended(plan_edit(target, [change], expected_sha256=expected_sha256), call)
+            refuse_masks(self.redaction, path, [plan.texts])
             diff, written = plan.diff(), self._apply(plan)
         replaced = plan.replaced[0]
         counts: dict[str, object] = {"occurrences": replaced.occurrences, "replaced": replaced.replaced}

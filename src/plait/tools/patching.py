@@ -17,6 +17,8 @@ from plait.tools.answer import Answer, Reply, answering
 from plait.tools.checkpoints import Checkpointer, recording
 from plait.tools.file_recovery import BEGAN, FileRecovery, as_intended, root_digest, told
 from plait.tools.files import changed
+from plait.tools.masked import refuse_masks, told_of_masks
+from plait.tools.redaction import Redaction
 
 if TYPE_CHECKING:
     from plait.hands.file_patch import PatchPlan, Step
@@ -48,6 +50,8 @@ class Patching:
     locks: FileLocks
     checkpoints: Checkpointer | None = None
     """Learns of every change, so that it can be rolled back."""
+    redaction: Redaction | None = None
+    """What the model that writes them is not shown."""
 
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
@@ -56,8 +60,9 @@ class Patching:
         from plait.hands.patch import parse_patch
 
         files = self.ground.places(call)
-        with planned_patch(files, parse_patch(input), self.locks) as plan:
+        with told_of_masks(self.redaction, input), planned_patch(files, parse_patch(input), self.locks) as plan:
             plan = plan.under(_temporaries(call))
+            refuse_masks(self.redaction, plan.steps[0].paths[0], (change.texts for change in plan.changes))
             data = _data(plan)
             with recording(self.checkpoints, *((change.intent, change.before) for change in plan.changes)):
                 written = plan.apply(self.ground.anywhere)
@@ -72,8 +77,10 @@ class Patching:
 
         with self.ground.places(call).pin(path, "write") as target, self.locks.hold(target):
             hunks = hunks_for(path, patch)
-            plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
+            with told_of_masks(self.redaction, patch):
+                plan, notes = plan_hunks(target, hunks, expected_sha256=expected_sha256)
             plan = as_intended(plan, call)
+            refuse_masks(self.redaction, path, [plan.texts])
             with recording(self.checkpoints, (plan.intent, plan.before)):
                 diff, written = plan.diff(), plan.apply()
         said = "".join(f"; {note}" for note in notes)

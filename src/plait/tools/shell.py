@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plait.core.cancel import Cancel
@@ -20,10 +21,11 @@ from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment
 from plait.hands.process import run
 from plait.hands.process_tree import stop_marked
-from plait.hands.text import marker
+from plait.hands.text import join_ends, marker
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import FAILURE, Reply
 from plait.tools.kept_commands import LOST, KeptCommands, KeptIntent, recovered
+from plait.tools.redaction import Redaction
 from plait.tools.rtk import Rtk
 from plait.tools.spill import Spill, where
 
@@ -55,6 +57,8 @@ class ShellOptions:
     """How long a command that is stopped has to end by itself."""
     rtk: Rtk | None = None
     """Rewrites command lines before they run."""
+    redaction: Redaction | None = None
+    """Takes secrets out of what is shown as it comes, and of the ends of what is cut."""
 
 
 @dataclass(eq=False)
@@ -95,7 +99,8 @@ class Shell:
                 raise Refusal("NOT_FOUND", "what became of the command is kept elsewhere", hint="")
             intent = KeptIntent.from_dict(context.intent)
             options = self._run_options(intent.timeout_s, kept.mark, separates_errors=separates_errors)
-            done = kept.settle(intent, options, context.cancel)
+            with self._live(options) as options:
+                done = kept.settle(intent, options, context.cancel)
             if isinstance(done, ToolResult):
                 return done
             return recovered(self._told(done, intent.timeout_s))
@@ -138,12 +143,30 @@ class Shell:
         if intent is None or self.kept is None:
             self.has_run.set()
             options = self._run_options(limit_s, self.own_mark, separates_errors=separates_errors)
-            return run(line, options, cancel)
+            with self._live(options) as options:
+                return run(line, options, cancel)
         options = self._run_options(limit_s, self.kept.mark, separates_errors=separates_errors)
-        return self.kept.run(line, options, KeptIntent.from_dict(intent), cancel)
+        with self._live(options) as options:
+            return self.kept.run(line, options, KeptIntent.from_dict(intent), cancel)
+
+    @contextmanager
+    def _live(self, options: RunOptions) -> Iterator[RunOptions]:
+        """Yield the options with somebody who is shown the output as it comes, without secrets; where there is one."""
+        output, redaction = self.options.output, self.options.redaction
+        if output is None:
+            yield options
+        elif redaction is None:
+            yield replace(options, on_output=lambda text, _stream: output(text))
+        else:
+            shown = {name: redaction.stream(output) for name in ("stdout", "stderr")}
+            try:
+                yield replace(options, on_output=lambda text, name: shown[name].write(text))
+            finally:
+                for each in shown.values():
+                    each.close()
 
     def _run_options(self, limit_s: float, mark: str, *, separates_errors: bool) -> RunOptions:
-        options, output = self.options, self.options.output
+        options = self.options
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
         return RunOptions(
             cwd=self.root,
@@ -155,7 +178,6 @@ class Shell:
             spill_path=paths[0],
             errors_spill_path=paths[-1],
             mark=mark,
-            on_output=None if output is None else lambda text, _stream: output(text),
         )
 
     def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:
@@ -167,10 +189,19 @@ class Shell:
 
     def _told(self, done: Finished, limit_s: float) -> Reply:
         """Return what a model reads of a command; one whose errors were kept apart has failed when it exits so."""
-        sections = [_shown(done.output)]
+        sections = [self._shown(done.output)]
         if done.errors is not None and done.errors.total_bytes:
-            sections.append(f"[stderr]\n{_shown(done.errors)}")
+            sections.append(f"[stderr]\n{self._shown(done.errors)}")
         return self._answer(done, limit_s, sections, fails_on_exit=done.errors is not None)
+
+    def _shown(self, output: Captured) -> str:
+        hint = where(output.spill_path)
+        if output.spill_path and not output.is_spill_whole:
+            hint = f"the first part of it is in {output.spill_path}: open it with read_file"
+        if self.options.redaction is None or not output.is_truncated:
+            return output.bounded(hint).text.rstrip("\n")
+        head, tail = self.options.redaction.ends(output.head, output.tail)
+        return join_ends(head, tail, output.dropped_bytes, hint=hint).text.rstrip("\n")
 
     def _answer(self, done: Finished, limit_s: float, sections: list[str], *, fails_on_exit: bool) -> Reply:
         exit_code = _exit_code(done)
@@ -213,13 +244,6 @@ class Shell:
         if done.signal is not None:
             data["signal"] = done.signal
         return data
-
-
-def _shown(output: Captured) -> str:
-    hint = where(output.spill_path)
-    if output.spill_path and not output.is_spill_whole:
-        hint = f"the first part of it is in {output.spill_path}: open it with read_file"
-    return output.bounded(hint).text.rstrip("\n")
 
 
 def _exit_code(done: Finished) -> int | None:

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,8 @@ class Spill:
         """Keep outputs in `directory`; without one, in a temporary directory that goes when the spill does."""
         self._wanted = None if directory is None else os.path.abspath(directory)
         self._lock = threading.Lock()
+        self.redact: Callable[[str], str] | None = None
+        """Takes secrets out of a text before it is cut: a cut through one would hide it from whoever looks later."""
         self._made: Workspace | None = None
         self._remove: weakref.finalize[..., Spill] | None = None
 
@@ -89,6 +92,8 @@ class Spill:
     def fit(self, text: str, chars_max: int) -> Fitted:
         """Return `text` cut to `chars_max` characters, marker included; what is cut is kept. 0 is no limit."""
         if chars_max <= 0 or len(text) <= chars_max:
+            return Fitted(text)
+        if self.redact is not None and len(text := self.redact(text)) <= chars_max:
             return Fitted(text)
         path = self.keep(text)
         hint = where(path)

@@ -32,6 +32,7 @@ from plait.tools.kept_commands import KeptCommands
 from plait.tools.looks import Allowed, Look
 from plait.tools.patching import Patching
 from plait.tools.places import POLICIES, Outside, Places, PolicyName
+from plait.tools.redaction import Redaction
 from plait.tools.rtk import Rtk
 from plait.tools.shell import OnText, Shell, ShellOptions
 from plait.tools.spill import Spill
@@ -74,6 +75,9 @@ class ToolboxOptions:
     """Answers the model's questions; without it standard input does."""
     ask_stream: TextIO | None = None
     """Where a question for standard input is written; None is standard error."""
+    redaction: Redaction | None = None
+    """Takes secrets out of output as it is shown and of what is cut, and keeps the model's edits from losing them;
+    results are masked by whoever hands them on."""
 
 
 class Toolbox:
@@ -97,6 +101,8 @@ class Toolbox:
         chars_max = options.result_tokens_max * CHARS_PER_TOKEN
         self._spill = spill or Spill(options.spill_dir)
         self._owns_spill = spill is None
+        if self._owns_spill:
+            self._spill.redact = options.redaction
         self._places = Places.of(root, outside, self._spill, options.own_places)
         self.root = self._places.root
         self.locks = FileLocks()
@@ -111,6 +117,7 @@ class Toolbox:
                 options.output,
                 options.grace_s,
                 options.rtk,
+                options.redaction,
             ),
             self._spill,
         )
@@ -122,14 +129,14 @@ class Toolbox:
             self.background.board.keep_in(options.spool)
         self.checkpoints = Checkpointer(undo=self.undo, root=self.root)
         """What files held before they were changed, where that is kept."""
-        self.files = FileTools(self._places, self.locks, chars_max, self.checkpoints)
+        self.files = FileTools(self._places, self.locks, chars_max, self.checkpoints, options.redaction)
         self._files_anywhere = replace(self.files, places=self._places.allowing("write"))
         self._allowed = Allowed()
         self._versions: Versions | None = None
         files = FileRecovery(
             self.root, lambda call: self._writer(call).places, self._files_anywhere.places, lambda: self._versions
         )
-        self.patching, self.todos = Patching(files, self.locks, self.checkpoints), TodoList()
+        self.patching, self.todos = Patching(files, self.locks, self.checkpoints, options.redaction), TodoList()
         self._recoveries = {
             "apply_patch": self.patching.recovery,
             "write_file": files.of(planned_write),

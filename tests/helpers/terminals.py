@@ -29,12 +29,13 @@ class OnTerminal:
         """Type on the terminal's keyboard."""
         os.write(self._fd, keys)
 
-    def wait_for(self, text: bytes, timeout_s: float = 20.0) -> None:
-        """Wait until the terminal has shown `text`."""
+    def wait_for(self, text: bytes, timeout_s: float = 20.0, *, times: int = 1) -> None:
+        """Wait until the terminal has shown `text`, so many times."""
         deadline_s = time.monotonic() + timeout_s
-        while text not in self.shown:
+        while self.shown.count(text) < times:
             assert time.monotonic() < deadline_s, f"{text!r} was not shown, but {self.shown!r}"
-            assert self._read() or text in self.shown, f"the process ended without {text!r}: {self.shown!r}"
+            is_open = self._read() or self.shown.count(text) >= times
+            assert is_open, f"the process ended without {text!r}: {self.shown!r}"
 
     def end(self, timeout_s: float = 20.0) -> int:
         """Wait for the process to end, reading what it shows; return its exit code."""

@@ -23,7 +23,7 @@ from plait.cli.terminal import Terminal
 from plait.core.cancel import Cancel
 cancel = Cancel()
 threading.Timer(0.05, cancel.cancel, ("interrupted",)).start()
-print(repr(Terminal().ask("Allow? ", cancel)), flush=True)
+print(repr(Terminal().ask("The question\\nAllow? ", cancel)), flush=True)
 """
 
 
@@ -51,7 +51,7 @@ def test_a_question_that_nobody_answers_ends(code: str, keys: bytes) -> None:
         assert asked.process.stdout is not None
         asked.process.stdin.write(b"go\n")
         asked.process.stdin.flush()
-        asked.wait_for(b"Allow? ")
+        asked.wait_for(b"Allow? " if keys else b"The question")
         if keys:
             asked.type(keys)
 

@@ -1,0 +1,122 @@
+"""The machine and the user as a model is told of them, at the beginning of a session.
+
+Floor: 3. Owns: reading both without starting anything; never: what changes during the session.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from plait.config.places import home
+
+_CONFIG_BYTES_MAX: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is known of a session when it begins."""
+
+    cwd: str
+    model: str
+    session_id: str
+    harness: str
+    model_version: str = ""
+    transcript: str = ""
+    """Where its journal is; empty where nothing is kept."""
+    scratchpad: str = ""
+
+
+def system_lines(where: Where, now_ms: int) -> list[str]:
+    """Return what is told of the machine, a line a fact."""
+    now = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    version = f" (version {where.model_version})" if where.model_version else ""
+    transcript = f" (transcript: {where.transcript})" if where.transcript else ""
+    lines = [
+        f"Working directory: {where.cwd}",
+        f"OS: {_system()}",
+        f"CPU cores: {_cores()}",
+        f"RAM: {_memory()}",
+        f"Current date/time: {now:%Y-%m-%d %H:%M:%S} ({now.tzname()} timezone)",
+        f"Scratchpad (for temporary files): {where.scratchpad}" if where.scratchpad else "",
+        f"Model: {where.model}{version}",
+        f"Session: {where.session_id}{transcript}",
+        f"Harness: {where.harness}",
+    ]
+    return [line for line in lines if line]
+
+
+def user_lines(environ: Mapping[str, str]) -> list[str]:
+    """Return what is told of the user: the account, and who commits are by."""
+    identity = git_identity(environ)
+    return [f"User: unix user: {_account(environ)}{f'; git identity: {identity}' if identity else ''}"]
+
+
+def git_identity(environ: Mapping[str, str]) -> str:
+    """Return `Name <mail>` as the user's own git configuration says; empty where it does not."""
+    name, mail = environ.get("GIT_AUTHOR_NAME", ""), environ.get("GIT_AUTHOR_EMAIL", "")
+    base = environ.get("XDG_CONFIG_HOME", "")
+    xdg = Path(base) if base.startswith("/") else home(environ) / ".config"
+    for path in (home(environ) / ".gitconfig", xdg / "git" / "config"):
+        if name and mail:
+            break
+        own = _user_section(path)
+        name, mail = name or own.get("name", ""), mail or own.get("email", "")
+    words = f"{name} <{mail}>" if mail else name
+    return " ".join(words.split())
+
+
+def _user_section(path: Path) -> Mapping[str, str]:
+    """Return `[user]` of a git configuration; of git's syntax what people write by hand and git writes itself."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_CONFIG_BYTES_MAX)
+        parser = configparser.RawConfigParser(
+            strict=False,
+            allow_no_value=True,
+            delimiters=("=",),
+            comment_prefixes=("#", ";"),
+            empty_lines_in_values=False,
+        )
+        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
+    except (OSError, configparser.Error):
+        return {}
+    own = (name for name in parser.sections() if name.lower() == "user")
+    return {key: (value or "").strip().strip('"') for name in own for key, value in parser.items(name)}
+
+
+def _account(environ: Mapping[str, str]) -> str:
+    try:
+        import pwd  # not on every system
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError, AttributeError):
+        return environ.get("USERNAME") or environ.get("USER") or "unknown"
+
+
+def _system() -> str:
+    if hasattr(os, "uname"):
+        told = os.uname()
+        return f"{told.sysname} {told.release} ({told.machine})"
+    return f"{sys.platform} {platform.release()}"
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _memory() -> str:
+    try:
+        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / (1 << 30):.1f} GiB"
+    except (AttributeError, ValueError, OSError):
+        return "unknown"

@@ -9,14 +9,18 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from plait.core.errors import Refusal
+from plait.hands.fence.files import FencedFiles
 from plait.hands.reach import OutsidePolicy, Place, Reach
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions
 from plait.tools.looks import Look
 from plait.tools.spill import Spill
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 PolicyName = Literal["inside_only", "read_outside", "cli"]
 
@@ -41,22 +45,41 @@ POLICIES: Final[Mapping[PolicyName, Outside]] = {
 class Places:
     """Turns the paths of tool calls into opened files, as far as policy goes. Safe in any thread."""
 
-    def __init__(self, reach: Reach, outside: Outside, spill: Spill, look: Look | None = None) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        outside: Outside,
+        spill: Spill,
+        look: Look | None = None,
+        fenced: FencedFiles | None = None,
+    ) -> None:
         self._reach = reach
         self._outside = outside
         self._spill = spill
         self._look = look
+        self._fenced = fenced
 
     @classmethod
-    def of(cls, root: str | os.PathLike[str], outside: Outside, spill: Spill, own: tuple[str, ...] = ()) -> Places:
+    def of(
+        cls,
+        root: str | os.PathLike[str],
+        outside: Outside,
+        spill: Spill,
+        own: tuple[str, ...] = (),
+        fence: Fence | None = None,
+    ) -> Places:
         """Open a workspace; `own` are plait's state and configuration, which no tool touches.
+
+        With a fence around commands, what they cannot change is not changed here either: outside the workspace only
+        where a user's yes to one call gives leave (`allowing`).
 
         A workspace inside a secret place is open all the same: its user chose it. Raises `Refusal`.
         """
         workspace = Workspace(root, WorkspaceOptions())
         secrets = SecretPlaces.usual(os.path.expanduser("~"), own, exceptions=(str(workspace.root),))
-        policy = OutsidePolicy(outside.may_read, outside.may_write, secrets)
-        return cls(Reach(workspace, policy), outside, spill)
+        policy = OutsidePolicy(outside.may_read, outside.may_write and fence is None, secrets)
+        fenced = None if fence is None else FencedFiles.over(fence.policy, str(workspace.root))
+        return cls(Reach(workspace, policy), outside, spill, fenced=fenced)
 
     @property
     def root(self) -> str:
@@ -65,11 +88,11 @@ class Places:
 
     def allowing(self, purpose: Purpose) -> Places:
         """The same places with leave for `purpose` outside: what a user's yes to one call gives."""
-        return Places(self._reach.allowing(purpose), self._outside, self._spill)
+        return Places(self._reach.allowing(purpose), self._outside, self._spill, fenced=self._fenced)
 
     def bound_to(self, look: Look) -> Places:
         """The same places for one call that was allowed where it led then: a write anywhere else is refused."""
-        return Places(self._reach, self._outside, self._spill, look)
+        return Places(self._reach, self._outside, self._spill, look, self._fenced)
 
     def look(self, paths: Iterable[str]) -> Look:
         """Find where the paths of a call lead now, and hold on to that. The caller closes the result.
@@ -119,6 +142,8 @@ class Places:
     def _pin(self, path: str, purpose: Purpose) -> Pinned:
         try:
             pinned = self._reach.pin(path, purpose)
+            if purpose == "write" and self._fenced is not None:
+                self._fenced.check(pinned)
             return pinned if self._look is None or purpose == "read" else self._look.checked(path, pinned)
         except Refusal as refusal:
             may = self._reach.outside.may_write if purpose == "write" else self._reach.outside.may_read

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -28,6 +28,9 @@ from plait.tools.kept_commands import LOST, KeptCommands, KeptIntent, recovered
 from plait.tools.redaction import Redaction
 from plait.tools.rtk import Rtk
 from plait.tools.spill import Spill, where
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 OnText = Callable[[str], None]
 """Takes each piece of a command's output as it comes, in a thread of the command's own; may not raise."""
@@ -59,6 +62,8 @@ class ShellOptions:
     """Rewrites command lines before they run."""
     redaction: Redaction | None = None
     """Takes secrets out of what is shown as it comes, and of the ends of what is cut."""
+    fence: Fence | None = None
+    """Stands around every command and every background job."""
 
 
 @dataclass(eq=False)
@@ -119,7 +124,8 @@ class Shell:
     def environment(self) -> dict[str, str]:
         """Return what a command sees that is started now."""
         base = os.environ if self.options.environment is None else self.options.environment
-        return child_environment(base, keep=self.options.keep)
+        seen = child_environment(base, keep=self.options.keep)
+        return seen if self.options.fence is None else self.options.fence.environment(seen)
 
     def rewritten(self, command: str) -> str:
         """Return the command line that runs in place of another, where the user has asked for that."""
@@ -178,6 +184,7 @@ class Shell:
             spill_path=paths[0],
             errors_spill_path=paths[-1],
             mark=mark,
+            fence=options.fence,
         )
 
     def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:
@@ -238,6 +245,8 @@ class Shell:
             "duration_s": round(done.duration_s, 3),
             "streamed": self.options.output is not None,
         }
+        if self.options.fence is not None:
+            data["sandbox"] = self.options.fence.level
         kept = [output for output in (done.output, done.errors) if output is not None and output.is_truncated]
         if kept:
             data |= {"truncated": True, "spill": kept[0].spill_path}

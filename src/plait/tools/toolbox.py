@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
@@ -38,6 +38,9 @@ from plait.tools.shell import OnText, Shell, ShellOptions
 from plait.tools.spill import Spill
 from plait.tools.todo import TodoList
 from plait.tools.undo import Undo
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 CHARS_PER_TOKEN: Final = 4
 
@@ -78,6 +81,8 @@ class ToolboxOptions:
     redaction: Redaction | None = None
     """Takes secrets out of output as it is shown and of what is cut, and keeps the model's edits from losing them;
     results are masked by whoever hands them on."""
+    fence: Fence | None = None
+    """Stands around commands and jobs; file tools change nothing that a fenced command could not."""
 
 
 class Toolbox:
@@ -103,7 +108,7 @@ class Toolbox:
         self._owns_spill = spill is None
         if self._owns_spill:
             self._spill.redact = options.redaction
-        self._places = Places.of(root, outside, self._spill, options.own_places)
+        self._places = Places.of(root, outside, self._spill, options.own_places, options.fence)
         self.root = self._places.root
         self.locks = FileLocks()
         self.shell = Shell(
@@ -118,6 +123,7 @@ class Toolbox:
                 options.grace_s,
                 options.rtk,
                 options.redaction,
+                options.fence,
             ),
             self._spill,
         )

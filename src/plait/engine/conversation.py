@@ -25,6 +25,7 @@ from plait.engine.cache_proof import CacheTerms
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
 from plait.engine.recovery import resolver
+from plait.engine.room import room_of
 from plait.engine.side_calls import call_beside
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
@@ -103,6 +104,7 @@ class Conversation:
         self._achannel: AsyncChannel | None = None
         self._busy = threading.Lock()
         self._broken: JournalError | None = None
+        self._rules = self._roomy()
 
     @property
     def log(self) -> FactLog:
@@ -120,10 +122,10 @@ class Conversation:
         with self._held():
             self._open_line()
             if self.state.in_turn and not resume and not self.state.lacks_question:
-                end = self._drive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
+                end = self._drive(turn(self.state, self.terms.tools, self._rules, resume=True), cancel)
                 if end.reason == "interrupted":
                     return end
-            loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
+            loop = turn(self.state, self.terms.tools, self._rules, inputs, resume=resume, sender=sender)
             return self._drive(loop, cancel)
 
     async def aturn(
@@ -138,10 +140,10 @@ class Conversation:
                 self._achannel = self.model.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
                 self.cache.opened(self._achannel)
             if self.state.in_turn and not resume and not self.state.lacks_question:
-                end = await self._adrive(turn(self.state, self.terms.tools, self.terms.rules, resume=True), cancel)
+                end = await self._adrive(turn(self.state, self.terms.tools, self._rules, resume=True), cancel)
                 if end.reason == "interrupted":
                     return end
-            loop = turn(self.state, self.terms.tools, self.terms.rules, inputs, resume=resume, sender=sender)
+            loop = turn(self.state, self.terms.tools, self._rules, inputs, resume=resume, sender=sender)
             return await self._adrive(loop, cancel)
 
     def compact(self, keep_last_turns: int, *, cancel: Cancel | None = None) -> End:
@@ -151,7 +153,7 @@ class Conversation:
         """
         with self._held():
             self._open_line()
-            return self._drive(compact_now(self.state, keep_last_turns), cancel)
+            return self._drive(compact_now(self.state, keep_last_turns, self._rules.shrinking), cancel)
 
     def rewrite(self, start: int, end: int, messages: tuple[Message, ...], why: str) -> None:
         """Put other messages in the place of history from `start` to `end`, between turns.
@@ -208,6 +210,7 @@ class Conversation:
             assert self._achannel is None, "an async line has to be closed in its event loop first"
             self.close()
             self.model, self.terms = model, terms
+            self._rules = self._roomy()
 
     def close(self) -> None:
         """Give the line to the model back."""
@@ -223,6 +226,11 @@ class Conversation:
             channel, self._achannel = self._achannel, None
             self.cache.closing(channel)
             await channel.aclose()
+
+    def _roomy(self) -> Rules:
+        """The terms' rules, and the room that the model's window leaves."""
+        room = room_of(self.model, self.terms.setup)
+        return self.terms.rules if room is None else replace(self.terms.rules, room=room)
 
     def _open_line(self) -> None:
         if self._channel is None:
@@ -254,6 +262,7 @@ class Conversation:
             self.terms.resolve or resolver(self.terms.tools, self.terms.policy.finishing),
             self.cache,
             self._is_durable,
+            self._rules,
         )
 
     @contextmanager

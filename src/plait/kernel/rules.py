@@ -6,10 +6,13 @@ Floor: 1. Owns: the numbers and the arithmetic of retry delays; never: a clock o
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.core.exchange import ProviderFailed
 from plait.core.values import dataclass
+
+if TYPE_CHECKING:
+    from plait.kernel.budget import Room
 
 _DOUBLINGS_MAX: Final = 64
 _AGE_S: Final = 10 * 365 * 86_400
@@ -89,6 +92,8 @@ class Rules:
     retry: Retry = field(default_factory=Retry)
     guards: Guards = field(default_factory=Guards)
     shrinking: Shrinking = field(default_factory=Shrinking)
+    room: Room | None = None
+    """What requests have to fit into; None: nobody knows, and the provider says."""
 
 
 def _span(seconds: float) -> str:

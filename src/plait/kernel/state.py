@@ -29,6 +29,7 @@ from plait.core.messages import CUT, Message, StopReason, ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.kernel.effects import Record
+from plait.kernel.gauge import Gauge
 
 
 class FoldError(ValueError):
@@ -91,6 +92,7 @@ class State:
         "attempts",
         "call_ids",
         "epoch",
+        "gauge",
         "history",
         "in_turn",
         "last_stop",
@@ -131,6 +133,8 @@ class State:
         self.turn_usage = Usage.ZERO
         self.last_usage: Usage | None = None
         """Usage of the last answer: how large the history is in the provider's own tokens."""
+        self.gauge = Gauge()
+        """How large this and earlier requests were, in the provider's own tokens."""
         self.call_ids: set[str] = set()
 
     def apply(self, fact: Fact) -> None:
@@ -189,6 +193,7 @@ class State:
         if fact.usage is not None:
             self._spend(fact.usage)
             self.last_usage = fact.usage
+            self.gauge.note(len(self.history) - 1, fact.usage)
         calls = message.tool_calls
         if calls:
             self.call_ids.update(call.id for call in calls)
@@ -240,6 +245,7 @@ class State:
             self._spend(fact.usage)
         if fact.is_skipped:
             return
+        self.gauge.cut(fact.start, self.history)
         # A new list, because views of the old epoch may still be read by another thread.
         self.history = [*self.history[: fact.start], *fact.messages, *self.history[fact.end :]]
         self.epoch += 1

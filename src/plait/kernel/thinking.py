@@ -12,6 +12,7 @@ from typing import Any, Final
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import RetryScheduled
 from plait.core.messages import Message, ToolCall, user
+from plait.kernel.budget import overflow_of
 from plait.kernel.compact import compact
 from plait.kernel.effects import Effect, Interrupted, Think, Wait
 from plait.kernel.media import drop_media
@@ -30,6 +31,9 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
     while True:
         if state.retry is not None:
             yield Wait(max(0, state.retry.delay_ms - state.waited_ms) / 1000)
+        if rules.room is not None and (known := overflow_of(state, rules.room, extra)) is not None:
+            yield from _recover(state, rules, known)
+            continue
         try:
             reply: Reply = yield Think(state.view(extra), "step", state.attempts + 1)
             # What was said besides the history is in no log, so that the request could not be proved again.

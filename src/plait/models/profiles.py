@@ -83,6 +83,11 @@ class EndpointProfile:
     models: tuple[ModelTraits, ...] = ()
     """What is known of models by name; of several that fit, the longest beginning counts."""
 
+    def window_of(self, model: str) -> int | None:
+        """Return the window of this very model; None where only that of the endpoint's models in general is known."""
+        traits = max(self.models, key=lambda known: known.match(model), default=None)
+        return traits.context_window if traits is not None and traits.match(model) else None
+
     def for_model(self, model: str) -> EndpointProfile:
         """Return the profile with what is known of one model in it."""
         traits = max(self.models, key=lambda known: known.match(model), default=None)

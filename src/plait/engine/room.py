@@ -1,0 +1,28 @@
+"""What a conversation's requests have to fit into, from its model and its terms.
+
+Floor: 4. Owns: which window counts, and how much of it an answer keeps; never: the arithmetic (`kernel.budget`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from plait.kernel.budget import Room
+from plait.kernel.ports import Model, Setup
+
+RESERVE_TOKENS: Final = 8_192
+"""Room for an answer of which nobody said how long it may be, but no more than a quarter of the window."""
+
+
+def room_of(model: Model, setup: Setup) -> Room | None:
+    """Return what the requests of a conversation have to fit into, None where nothing is known of the model's window.
+
+    A model that tells a `window_max` apart from its `context_window` says which of them is certain.
+    """
+    usual = model.context_window
+    window: int | None = getattr(model, "window_max", usual)
+    if usual is None and window is None:
+        return None
+    most = usual or window or 0
+    reserve = setup.options.max_output_tokens or min(RESERVE_TOKENS, most // 4)
+    return Room(window, usual=usual, reserve=reserve, system=setup.system, tools=setup.tools)

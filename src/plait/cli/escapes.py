@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from plait.core.unseen import is_seen, spelt_out
-from plait.events.render import visible
+from plait.core.unseen import is_seen, spelt_out, visible
 
 __all__ = ["literal", "one_line", "visible"]
 

@@ -84,9 +84,9 @@ class Screen:
             self._talk.write("plait: interrupted\n")
         if self._form != "lines" and not self._quiet:
             if outcome.steps and not self._is_live:
-                self._talk.write(f"{outcome.summary()}\n")
+                self._talk.write(f"{visible(outcome.summary())}\n")
             if outcome.again and not self._is_show:
-                self._talk.write(f"to go on: {outcome.again}\n")
+                self._talk.write(f"to go on: {visible(outcome.again)}\n")
         return code
 
     def _choose_view(self) -> View:

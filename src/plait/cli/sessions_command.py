@@ -103,7 +103,10 @@ def export_session(session: str, format: Format, output: Path | None) -> int:
     """Write SESSION as its journal, as Markdown, or as one HTML page."""
     data = export(_own().find(session).journal, format)
     if output is None:
-        sys.stdout.buffer.write(data)
+        if sys.stdout.isatty():
+            print(visible(data.decode("utf-8", "replace")))
+        else:
+            sys.stdout.buffer.write(data)
         return Exit.COMPLETED
     try:
         with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

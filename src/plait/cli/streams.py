@@ -9,6 +9,11 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import Final, TextIO
+
+from plait.core.unseen import visible
+
+_MARK: Final = "_plait_shows_only_text"
 
 
 def prepare() -> None:
@@ -19,6 +24,19 @@ def prepare() -> None:
         if reconfigure is not None:
             # A name or a model's word that this encoding lacks is shown by its code, not as a traceback.
             reconfigure(errors="backslashreplace")
+        _show_only_text(stream)
+
+
+def _show_only_text(stream: TextIO) -> None:
+    """Have what is printed show itself and do nothing else: names, paths and errors are other people's words.
+
+    Whoever has colours to show writes to the descriptor (`outlet`), with the words made harmless before.
+    """
+    if getattr(stream, _MARK, False):
+        return
+    write = stream.write
+    setattr(stream, "write", lambda text: write(visible(text)) and len(text))  # noqa: B010 -- a method of its class
+    setattr(stream, _MARK, True)
 
 
 class Nowhere(io.TextIOWrapper):

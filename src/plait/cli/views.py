@@ -63,7 +63,7 @@ class PlainLines:
                 self._note(notice_words(event) or "")
 
     def _line(self, text: str) -> None:
-        self._out.write(f"{text}\n")
+        self._out.write(f"{visible(text)}\n")
 
     def _note(self, text: str) -> None:
         if text:
@@ -138,7 +138,7 @@ class Live:
     def _print(self, text: str, style: str) -> None:
         from rich.text import Text
 
-        self._write(Text(text, style))
+        self._write(Text(visible(text), style))
 
     def _write(self, text: Text) -> None:
         self._end_line()

@@ -36,6 +36,11 @@ def spelt_out(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def visible(text: str) -> str:
+    """Return text in which what is not seen, or acts on a terminal, is spelt out; tabs and line ends stay."""
+    return UNSEEN.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
+
+
 def hidden_in(text: str) -> Counter[str]:
     """Count what a text holds that its reader does not see; nothing for nearly every text. A leading BOM is none."""
     if text.isascii():

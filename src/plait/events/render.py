@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from plait.core.strict_json import JsonInvalid, dump
-from plait.core.unseen import UNSEEN, spelt_out
+from plait.core.unseen import visible
 from plait.events import named
 
 _CODES: Final[Mapping[str, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -41,11 +41,6 @@ class Paint:
         """Return the text, visible and in a style of `_CODES`."""
         text = visible(text)
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self._color and text else text
-
-
-def visible(text: str) -> str:
-    """Return text in which what is not seen, or acts on a terminal, is spelt out; tabs and line ends stay."""
-    return UNSEEN.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
 
 
 def _tool_call(event: named.ToolCall, paint: Paint) -> str:
@@ -191,6 +186,22 @@ def _compaction(event: named.Compaction, paint: Paint) -> str:
     return paint("yellow", f"[{event.compacted_turns} messages were replaced by a summary]")
 
 
+def _compaction_retry(event: named.CompactionRetry, paint: Paint) -> str:
+    return paint("dim", "[the conversation does not fit the request for its summary; a part of it is sent]")
+
+
+def _unprepared(event: named.CompactionPreparationSkipped, paint: Paint) -> str:
+    return paint("yellow", f"[no summary was written, a list of what went takes its place: {visible(event.reason)}]")
+
+
+def _overflow_retry(event: named.ContextOverflowRetry, paint: Paint) -> str:
+    return paint("yellow", "[the conversation did not fit the model; it was made shorter]")
+
+
+def _overflow_abort(event: named.ContextOverflowAbort, paint: Paint) -> str:
+    return paint("red", "[the conversation does not fit the model, and cannot be made shorter]")
+
+
 def _step_reduced(event: named.StepReduced, paint: Paint) -> str:
     sizes = (
         f"{event.raw_messages} messages are {event.kept_messages}, {event.raw_chars:,} characters {event.kept_chars:,}"
@@ -259,6 +270,10 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "token_limit": _token_limit,
     "loop_guard": _loop_guard,
     "compaction": _compaction,
+    "compaction_retry": _compaction_retry,
+    "compaction_preparation_skipped": _unprepared,
+    "context_overflow_retry": _overflow_retry,
+    "context_overflow_abort": _overflow_abort,
     "step_reduced": _step_reduced,
     "session_restored": _restored,
     "session_resumed": _resumed,

@@ -11,6 +11,7 @@ from typing import Final, TextIO
 
 from plait.core.errors import Refusal
 from plait.core.strict_json import JsonInvalid, dump, parse
+from plait.core.unseen import visible
 from plait.tools.answer import Answer, Reply, answering, failure
 
 AskUser = Callable[[str, list[str]], str]
@@ -94,6 +95,6 @@ def line_from_terminal(question: str, options: Sequence[str], stream: TextIO | N
     out = sys.stderr if stream is None else stream
     lines = [question, *(f"  {number}. {option}" for number, option in enumerate(options, 1)), "> "]
     bell = "\a" if out.isatty() else ""
-    out.write(bell + "\n".join(lines))
+    out.write(bell + visible("\n".join(lines)))  # the words are the model's
     out.flush()
     return sys.stdin.readline() if sys.stdin is not None else ""

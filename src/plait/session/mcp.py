@@ -45,7 +45,8 @@ def attached(schema: Mapping[str, Any], given: Mapping[str, Any], *, spill: Spil
     declared = Declared(own if is_trusted else None, schema.get("mcp_servers"), given["mcp_servers"])
     limits: Limits = given["limits"] or Limits()
     home = state_home(os.environ) if is_kept else None
-    found = attach(declared.servers(folder, os.environ), home, limits.max_tool_result_tokens, spill)
+    servers = declared.servers(folder, os.environ, given["tool_executor"].fence)
+    found = attach(servers, home, limits.max_tool_result_tokens, spill)
     if own is not None and not is_trusted:
         path = str(own)
         text = f"the MCP servers of {path!r} are not started: the repository is not trusted (plait trust)"

@@ -22,6 +22,7 @@ from plait.tools.mcp.servers import Servers, ServersOptions
 from plait.tools.spec import build_tool_spec, schema_entry
 
 if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
     from plait.session.session import Live, Session
     from plait.tools.spill import Spill
 
@@ -45,11 +46,12 @@ class Declared:
     spec: object
     asked: object
 
-    def servers(self, folder: str, environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-        """Return the servers; raise `ConfigError` for a declaration that cannot be used."""
+    def servers(self, folder: str, environ: Mapping[str, str], fence: Fence | None = None) -> tuple[ServerConfig, ...]:
+        """Return the servers, their programs behind `fence`; raise `ConfigError` for one that cannot be used."""
         own = () if self.repository is None else servers_in(self.repository, environ)
         named = servers_of(self.spec, environ, source="'mcp_servers' of the agent spec")
-        return with_folder(merged(own, named, servers_of(self.asked, environ)), folder)
+        found = with_folder(merged(own, named, servers_of(self.asked, environ)), folder)
+        return tuple(replace(server, fence=fence) for server in found)
 
 
 def attach(configs: Sequence[ServerConfig], home: Path | None, result_tokens_max: int, spill: Spill) -> Attached:

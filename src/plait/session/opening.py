@@ -28,6 +28,7 @@ from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.capture import capture_in
 from plait.session.chosen import chosen_in
+from plait.session.confining import seated
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.heads import heads, loading_told, setup_of
 from plait.session.hook_sources import sources_of
@@ -77,7 +78,7 @@ def init_session(
     check_options(options)
     check_spec(schema)
     given: dict[str, Any] = {**DEFAULTS, **options, "output": output_type_of(output_type)}
-    given["tools"] = tuple(given["tools"])
+    given = seated({**given, "tools": tuple(given["tools"])})
     with ExitStack() as undo:
         toolbox = Toolbox(given["workspace"] or os.getcwd(), toolbox_options(given))
         undo.callback(toolbox.close)
@@ -93,6 +94,7 @@ def init_session(
             own = () if kept.state is None else open_starts(kept.state)
             toolbox.sweep([*own, *(start for _, start in open_side_calls(kept.facts))])
         adopt_jobs(toolbox.background.board, kept.facts)
+        given["tool_executor"] = given["tool_executor"].of(kept.id)
         mcp = attached(target.schema, given, spill=toolbox._spill, is_kept=kept.place is not None)
         if mcp is not None:
             undo.callback(mcp.servers.close)

@@ -23,6 +23,7 @@ from plait.session.cancelling import CancelToken
 from plait.session.reducing import StepReducer
 from plait.session.session_log import DurableSink
 from plait.tools.deferred.search import Selector
+from plait.tools.executor import ToolExecutor
 from plait.tools.places import Outside, PolicyName
 
 Proof = bool | Literal["every", "auto"]
@@ -109,8 +110,10 @@ class AgentOptions(TypedDict, total=False):
     redact: bool | None
     """Take secrets out of what tools bring before the model, a screen or a file of kept output gets it: the keys that
     this process holds, and what looks like one. Unless False."""
+    tool_executor: ToolExecutor | None
+    """Runs the calls in the place of plait's own way. With a `BubblewrapToolExecutor` the built-in tools, hooks and
+    the programs of MCP servers are behind its fence, and other tools run there as their `sandbox` says."""
     # From here on: not available yet, see NOT_YET.
-    tool_executor: object | None
     compaction_enabled: bool | None
     compaction_trigger_tokens: int | None
     compaction_target_tokens: int | None
@@ -157,7 +160,7 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
 _SENSES: Final = ("token", "time", "user", "system", "git", "change")
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
     {
-        **dict.fromkeys("tool_executor tool_ttl_seconds".split(), ()),
+        **dict.fromkeys("tool_ttl_seconds".split(), ()),
         **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
         **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
         **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},

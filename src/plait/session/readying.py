@@ -19,6 +19,7 @@ from plait.kernel.ports import Model, Options, Setup
 from plait.session.asked import model_asked
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
+from plait.session.confining import fence_told
 from plait.session.heads import PROMPT, changed, habits_of, told_of
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
@@ -104,7 +105,7 @@ def begin(session: Session, live: Live) -> None:
         settings = live.settings
         words = {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement else {}
         words = words if live.hooks is None else {**words, **live.hooks.recorded}
-        own = {**words, **habits_of(live.conversation.terms.tools)}
+        own = {**words, **habits_of(live.conversation.terms.tools), **fence_told(live.toolbox)}
         live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
     note_setup(live)
     if (found := standing.recovery) is not None:

@@ -109,7 +109,8 @@ def hooks_for(session: Session) -> SessionHooks:
     live = _live(session)
     if live.hooks is None:
         cwd = live.standing.cwd
-        ground = Ground(cwd, str(project_root(cwd)), "", live.toolbox.options.environment)
+        box = live.toolbox.options
+        ground = Ground(cwd, str(project_root(cwd)), "", box.environment, box.fence)
         live.hooks = SessionHooks(session, HookSet(ground, live.toolbox._spill.keep))
         # Its leftovers alone: a hook may know the session, and would keep it from ever being dropped.
         weakref.finalize(session, live.hooks.hooks.leftovers.close)

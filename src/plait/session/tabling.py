@@ -15,6 +15,7 @@ from plait.engine.spec import invalid
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
 from plait.session.chosen import ASKING
+from plait.session.confining import Seat
 from plait.session.defaults import LIBRARY
 from plait.session.initial import USUAL
 from plait.session.spec_terms import loading_for
@@ -32,7 +33,9 @@ def table_of(schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolb
         tools = [replace(tool, alias_of=tool.name) if _asks(tool) else tool for tool in tools]
     if schema.get("parallel_tool_dispatch") is True:
         tools = [replace(tool, parallel_safe=True) for tool in tools]
-    found = arranged([*tools, *alias_tools(toolbox, tools)], loading_for(schema, given), given["tool_search"])
+    seat: Seat = given["tool_executor"]
+    every = seat.seated([*tools, *alias_tools(toolbox, tools)], toolbox)
+    found = arranged(every, loading_for(schema, given), given["tool_search"])
     try:
         return ToolTable(found.tools, compile=compile_schema, deferral=found.deferral)
     except ValueError as error:
@@ -47,7 +50,8 @@ def toolbox_options(given: Mapping[str, Any]) -> ToolboxOptions:
     limits: Limits = given["limits"] or USUAL
     options = replace(LIBRARY.options(), policy=given["outside"], result_tokens_max=limits.max_tool_result_tokens)
     redaction = None if given["redact"] is False else Redaction()
-    options = replace(options, redaction=redaction)
+    seat: Seat = given["tool_executor"]
+    options = seat.options(replace(options, redaction=redaction))
     return replace(options, ask_user=nobody) if given["non_interactive"] else options
 
 

@@ -39,7 +39,6 @@ def test_the_defaults_ask_for_nothing() -> None:
 
 WANTED: Mapping[str, object] = {
     "trust": True,
-    "tool_executor": object(),
     "control_socket": True,
     "tool_loading": "kimi",
     "tool_search": print,

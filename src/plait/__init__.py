@@ -59,11 +59,13 @@ if TYPE_CHECKING:
     from plait.core.usage import Usage
     from plait.engine.agent import Agent, Profile
     from plait.engine.approval import Approver, AutoApprover, decide
+    from plait.engine.cli_approver import CliApprover
     from plait.engine.context_manager import ContextManager
     from plait.engine.kernel_config import Config
-    from plait.engine.kernel_face import CliApprover, ToolRegistry, ToolSpec, build_runtime
+    from plait.engine.kernel_face import ToolRegistry, ToolSpec, build_runtime
     from plait.engine.limits import Limits
     from plait.engine.result import RunResult
+    from plait.engine.risk_judge import RiskJudge
     from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
     from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
     from plait.events.named import EventCallback, NamedEvent
@@ -189,7 +191,9 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.engine.approval", "Approver AutoApprover decide"),
         ("plait.engine.context_manager", "ContextManager"),
         ("plait.engine.kernel_config", "Config"),
-        ("plait.engine.kernel_face", "CliApprover ToolRegistry ToolSpec build_runtime"),
+        ("plait.engine.cli_approver", "CliApprover"),
+        ("plait.engine.risk_judge", "RiskJudge"),
+        ("plait.engine.kernel_face", "ToolRegistry ToolSpec build_runtime"),
         ("plait.engine.limits", "Limits"),
         ("plait.engine.result", "RunResult"),
         ("plait.engine.spec", "AgentSpec load_specification safe_model_name validate_schema"),
@@ -367,6 +371,7 @@ __all__ = [
     "RequestTooLarge",
     "Retry",
     "Rewound",
+    "RiskJudge",
     "Rules",
     "RunResult",
     "RunningServer",

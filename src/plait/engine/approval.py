@@ -50,30 +50,67 @@ def decide(policy: str, tool: Tool, call: ToolCall, allowlist: Sequence[str] = (
 
 
 def is_listed(call: ToolCall, allowlist: Sequence[str]) -> bool:
-    """Say whether a pattern names the call's tool, or the whole of its single, plain command."""
+    """Say whether a pattern names the call's tool, or means the whole of its single, plain command.
+
+    A pattern is the tool's name, the whole line as it is, or one with `*` in it. That one means a line only where bash
+    would run one command, nothing about it is in doubt, and it runs no other: `ls*` does not mean `ls; rm -rf ~`, and
+    `find*` not `find -exec`.
+    """
     if not allowlist:
         return False
-    command = _plain_command(call)
-    return any(
-        call.name == pattern or (command is not None and (command == pattern or fnmatchcase(command, pattern)))
-        for pattern in allowlist
-    )
+    if call.name in allowlist:
+        return True
+    given = (_command_of(call) or "").strip()
+    if not given or given in allowlist:
+        return bool(given)
+    patterns = [pattern.strip() for pattern in allowlist if "*" in pattern]
+    return any(_is_meant(given, pattern) for pattern in patterns) and _is_one_command(given)
+
+
+def _is_one_command(text: str) -> bool:
+    from plait.hands.command_line import read_command_line  # most agents list nothing
+
+    line = read_command_line(text)
+    return not line.doubts and len(line.all) == 1 and line.all[0].is_certain and not line.all[0].hands_on
+
+
+def _is_meant(given: str, pattern: str) -> bool:
+    return "\n" not in given and fnmatchcase(given, pattern.replace("[", "[[]").replace("?", "[?]"))
+
+
+class Judge(Protocol):
+    """Has an opinion on a call; see `plait.RiskJudge`."""
+
+    def is_low_risk(self, call: ToolCall, tool: Tool) -> bool | None:
+        """Return True for low, False for high, None for no opinion."""
+        ...
 
 
 class AutoApprover:
-    """Never asks anybody: what would have to be asked gets `ask_default`."""
+    """Never asks anybody: what would have to be asked gets `ask_default`, with the policy `smart` a judge's opinion.
+
+    Where a judge is missing, or has no opinion, `smart` denies.
+    """
 
     def __init__(
-        self, policy: Policy = "always_ask", *, allowlist: Sequence[str] = (), ask_default: bool = True
+        self,
+        policy: Policy = "always_ask",
+        *,
+        allowlist: Sequence[str] = (),
+        ask_default: bool = True,
+        risk_judge: Judge | None = None,
     ) -> None:
         self._policy = policy
         self._allowlist = tuple(allowlist)
         self._ask_default = ask_default
+        self._judge = risk_judge
 
     def approve(self, call: ToolCall, tool: Tool) -> bool:
         """Judge by the policy alone."""
         said = decide(self._policy, tool, call, self._allowlist)
-        return self._ask_default if said == "ask" else said == "allow"
+        if said != "ask":
+            return said == "allow"
+        return is_judged_low(self._judge, call, tool) if self._policy == "smart" else self._ask_default
 
     def would_ask(self, call: ToolCall, tool: Tool) -> bool:
         """Say that nobody is asked."""
@@ -86,6 +123,16 @@ class AutoApprover:
     def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:
         """Judge every call by the policy; one no is a no."""
         return all(self.approve(call, tool) for call, tool in zip(calls, tools, strict=True))
+
+
+def is_judged_low(judge: Judge | None, call: ToolCall, tool: Tool) -> bool:
+    """Say whether a judge has clearly said so; one that is missing, fails or is unsure has not."""
+    if judge is None:
+        return False
+    try:
+        return judge.is_low_risk(call, tool) is True
+    except Exception:  # boundary: a judge that fails has said nothing
+        return False
 
 
 def is_async(approver: Approver) -> bool:
@@ -123,15 +170,9 @@ def as_verdict(said: object, call: ToolCall) -> Verdict:
     return Allow(call) if said is True else Deny(DENIED)
 
 
-_SHELL_MARKS: Final = frozenset(";&|<>`$(){}\n\\\"'")
-
-
-def _plain_command(call: ToolCall) -> str | None:
-    """The call's command, when it is one command without anything that a shell would take as more than words."""
+def _command_of(call: ToolCall) -> str | None:
     try:
         command = call.arguments.get("command")
     except JsonInvalid:
         return None
-    if not isinstance(command, str) or _SHELL_MARKS.intersection(command):
-        return None
-    return command.strip()
+    return command if isinstance(command, str) else None

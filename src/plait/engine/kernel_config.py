@@ -33,7 +33,9 @@ class Config:
     tool_concurrency: int = 4
     stream: bool = True
     approval_policy: str = "always_ask"
-    """`always_ask`, `auto_allow` or `deny_mutations`."""
+    """`always_ask`, `auto_allow`, `deny_mutations`, or `smart`: a model judges, the rest is asked."""
+    approval_judge_model: str | None = None
+    """The model that judges for `smart`, at the same endpoint; None is `model` itself."""
     approval_allowlist: Sequence[str] = ()
     """Names of tools, and patterns of plain commands, that run without a question."""
     redact_tool_output: bool = True
@@ -58,7 +60,6 @@ class Config:
 
     # From here on: not available yet; only the value that asks for nothing is taken.
     output_reserve: int = 8_192
-    approval_judge_model: str | None = None
     cron_path: str | None = None
     enable_kanban: bool = False
     kanban_path: str | None = None

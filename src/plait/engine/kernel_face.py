@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -20,15 +19,15 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.agent import Agent
-from plait.engine.approval import Approver, decide
+from plait.engine.approval import Approver
 from plait.engine.calls import CHARS_PER_TOKEN, Finishing, failure_of, keywords, result_of
+from plait.engine.cli_approver import CliApprover
 from plait.engine.context_manager import ContextManager
 from plait.engine.kernel_config import Config
 from plait.engine.limits import Limits
 from plait.engine.masking import keys_of
 from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
 from plait.engine.validation import compile_schema
-from plait.events.render import visible
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules, Shrinking
 from plait.kernel.tools import Tool, ToolTable
@@ -42,8 +41,6 @@ from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from plait.tools.mcp.face import RunningServer
-
-_YES = ("y", "yes")
 
 
 def build_runtime(
@@ -92,7 +89,7 @@ def build_runtime(
     agent = Agent(
         asked,
         registry,
-        approver=approver or CliApprover(config.approval_policy, allowlist=config.approval_allowlist),
+        approver=approver or _approver(config, asked),
         limits=limits_of(config),
         context=ContextManager(keep_recent_turns=config.keep_recent_turns),
         plan_mode=config.plan_mode,
@@ -102,6 +99,17 @@ def build_runtime(
     )
     weakref.finalize(agent, toolbox.close)
     return agent, telemetry, clients
+
+
+def _approver(config: Config, asked: Model) -> CliApprover:
+    """Return the approver of a configuration; one with a judge where its policy has one."""
+    judge = None
+    if config.approval_policy == "smart":
+        from plait.engine.risk_judge import RiskJudge  # most agents have none
+
+        own = config.approval_judge_model
+        judge = RiskJudge(asked if own is None else make_model(replace(config, model=own)))
+    return CliApprover(config.approval_policy, allowlist=config.approval_allowlist, risk_judge=judge)
 
 
 def _with_servers(
@@ -268,63 +276,3 @@ class ToolRegistry:
 
     def __len__(self) -> int:
         return len(self._table)
-
-
-class CliApprover:
-    """Asks at a prompt: only `y` and `yes` allow. No answer, or nobody there, is a no.
-
-    Args:
-        policy: what is decided without asking; see `decide`.
-        allowlist: tools and commands that run without a question.
-        input_fn: shows a prompt and returns a line; EOFError is a no.
-        output_fn: shows a notice.
-    """
-
-    def __init__(
-        self,
-        policy: str = "always_ask",
-        *,
-        allowlist: Sequence[str] = (),
-        input_fn: Callable[[str], str] = input,
-        output_fn: Callable[[str], object] = print,
-        risk_judge: object | None = None,
-    ) -> None:
-        if risk_judge is not None:
-            raise ConfigError("CliApprover(risk_judge=…) is not available yet", hint="leave it out")
-        self._policy = policy
-        self._allowlist = tuple(allowlist)
-        self._input = input_fn
-        self._output = output_fn
-
-    def approve(self, call: ToolCall, tool: Tool) -> bool:
-        """Judge one call by the policy, and ask where that has no answer."""
-        said = decide(self._policy, tool, call, self._allowlist)
-        if said == "ask":
-            return self._asks(f"Approve {_shown(call)}? [y/N] ")
-        if said == "deny":
-            self._output(f"[denied by the policy {self._policy}: {visible(call.name)}]")
-        return said == "allow"
-
-    def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:
-        """Judge all calls of an answer at once: one no is a no, and there is at most one question."""
-        said = [decide(self._policy, tool, call, self._allowlist) for call, tool in zip(calls, tools, strict=True)]
-        if "deny" in said:
-            self._output(f"[plan denied by the policy {self._policy}]")
-            return False
-        if "ask" not in said:
-            return True
-        for number, call in enumerate(calls, 1):
-            self._output(f"  {number}. {_shown(call)}")
-        return self._asks("Approve entire plan? [y/N] ")
-
-    def _asks(self, prompt: str) -> bool:
-        try:
-            return self._input(prompt).strip().lower() in _YES
-        except EOFError:
-            return False
-
-
-def _shown(call: ToolCall) -> str:
-    """Return a call on one line, with nothing in it that a terminal would obey."""
-    data = call.to_dict()
-    return visible(f"{call.name}({json.dumps(data['arguments'])})").replace("\n", " ")

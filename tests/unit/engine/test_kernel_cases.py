@@ -12,8 +12,9 @@ import pytest
 from plait.core.messages import ToolCall
 from plait.engine.agent import Agent, Profile
 from plait.engine.approval import PLAN_DENIED, AutoApprover
+from plait.engine.cli_approver import CliApprover
 from plait.engine.context_manager import ContextManager
-from plait.engine.kernel_face import CliApprover, ToolRegistry, ToolSpec
+from plait.engine.kernel_face import ToolRegistry, ToolSpec
 from plait.engine.limits import Limits
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool

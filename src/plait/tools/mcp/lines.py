@@ -31,6 +31,29 @@ class TooLong:
     id: int | str | None
 
 
+class Unreadable:
+    """A second look at what was read as no message: servers cut texts in the middle of a character.
+
+    `text` is the same JSON with whole characters, or None where it is no JSON object. `id` is that of the answer that
+    it is meant to be, or None.
+    """
+
+    def __init__(self, part: bytes) -> None:
+        self.text: str | None = None
+        self.id: int | str | None = None
+        try:
+            value = json.loads(part.decode("utf-8", "replace"))
+            dumped = json.dumps(value, ensure_ascii=False)
+        except RecursionError:
+            self.id = _id_of(part[:_ENDS_BYTES], part[-_ENDS_BYTES:])
+            return
+        except ValueError:
+            return
+        if isinstance(value, dict) and value.get("jsonrpc") == "2.0":
+            self.text = dumped.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            self.id = _answered_by(value)
+
+
 class Lines:
     """Cuts bytes into lines; holds at most one line's worth."""
 
@@ -80,6 +103,12 @@ def messages_in(line: bytes) -> Iterator[bytes]:
         yield stripped
     for found in list(_BEGINNING.finditer(stripped, 1))[:4]:
         yield stripped[found.start() :]
+
+
+def _answered_by(value: dict[str, object]) -> int | str | None:
+    asked = value.get("id")
+    is_answer = "method" not in value and ("result" in value or "error" in value)
+    return asked if is_answer and isinstance(asked, (int, str)) and not isinstance(asked, bool) else None
 
 
 def _id_of(first: bytes, last: bytes) -> int | str | None:

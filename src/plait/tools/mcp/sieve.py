@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from plait.tools.mcp.lines import TooLong, messages_in
+from plait.tools.mcp.lines import TooLong, Unreadable, messages_in
 from plait.tools.mcp.log import ServerLog
 
 REQUESTS_MAX: Final = 1_000
@@ -47,9 +47,8 @@ class Sieve:
                 yield self._error(line.id, f"the answer has {line.size_bytes:,} bytes, which is too much to read")
             return
         for part in itertools.islice(messages_in(line), 4):
-            try:
-                message = self._types.jsonrpc_message_adapter.validate_json(part, by_name=False)
-            except ValueError:
+            message = self._message(part)
+            if message is None:
                 continue
             if part is not line and len(part) < len(line.strip()):
                 self._log.add(line[: len(line) - len(part)], "stdout")
@@ -58,6 +57,26 @@ class Sieve:
             return
         if line.strip():
             self._log.add(line, "stdout")
+
+    def _message(self, part: bytes) -> Any:
+        """Return the message that some bytes are, or None. An answer that cannot be read is an error for whoever waits
+        for it: they would wait until their time is up, and not know whether the call was made."""
+        adapter = self._types.jsonrpc_message_adapter
+        try:
+            return adapter.validate_json(part, by_name=False)
+        except ValueError as error:
+            is_deep = "recursion limit" in str(error)
+        again = Unreadable(part)
+        if again.text is not None and not is_deep:
+            try:
+                return adapter.validate_json(again.text, by_name=False)
+            except ValueError:
+                pass
+        if again.id is None:
+            return None
+        self._log.add(part, "stdout")
+        what = "is nested too deeply to be read" if is_deep else "is not what the protocol says"
+        return self._error(again.id, f"the answer {what}")
 
     def lets_through(self, message: Any) -> bool:
         """Say whether a message goes on to the client. Raises `Flooded`."""

@@ -81,6 +81,25 @@ def test_a_message_after_half_a_line_is_found() -> None:
     assert MESSAGE % (1, b"a") in list(messages_in(b'Loading {"id" ... ' + MESSAGE % (1, b"a")))
 
 
+def test_an_answer_that_cannot_be_read_is_an_error_at_once() -> None:
+    """Half a character is replaced; what is still no answer, or too deep for one, is answered by its id."""
+    sieve = Sieve(ServerLog(None, "x"), load_sdk())
+
+    for broken in (b"cut \\ud83d", b"cut \xff"):
+        (read,) = sieve.messages(MESSAGE % (1, broken))
+        assert (1, {"text": "cut \ufffd"}) == (read.id, read.result)
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    for name, rest, words in (
+        (b"2", b'"result":null', "not what the protocol says"),
+        (b'"x"', b'"error":{"code":"E","message":5}', "not what the protocol says"),
+        (b"3", b'"result":' + b'{"a":' * 400 + b"1" + b"}" * 400, "too deeply"),
+        (b"4", b'"result":' + deep, "too deeply"),
+    ):
+        (refused,) = sieve.messages(b'{"jsonrpc":"2.0","id":' + name + b"," + rest + b"}")
+        assert json.loads(name) == refused.id
+        assert words in refused.error.message
+
+
 def test_no_noise_costs_a_message(campaign: Campaign) -> None:
     """Messages between all kinds of noise, damaged copies of themselves included, cut anywhere, all come through."""
     types: Any = load_sdk()

@@ -31,6 +31,10 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "mcp": ("plait.cli.mcp_command:mcp", "Offer plait's tools to another host, as an MCP server."),
     "hooks": ("plait.cli.hooks_command:hooks", "Look at the hooks that sessions have."),
+    "permissions": (
+        "plait.cli.permissions_command:permissions",
+        "See what the permission rules say, and try other ones on past sessions.",
+    ),
     "trust": ("plait.cli.trust_command:trust", "Look at what a repository would run, and trust it."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }

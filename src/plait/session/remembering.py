@@ -80,11 +80,13 @@ class Remembered:
     def add(self, answer: Answer) -> None:
         """Remember a yes, and record it; durable with the call that it was for.
 
-        Raises:
-            ConfigError: the key that proves it cannot be made. The answer counts for this process all the same.
+        Where the key that proves it cannot be made, the answer counts for this process alone.
         """
         self._answers.add(answer)
-        signed = _ring(may_make=True).signed(_request(answer, self._id))
+        try:
+            signed = _ring(may_make=True).signed(_request(answer, self._id))
+        except ConfigError:
+            return
         told = {"event": EVENT, **answer.to_dict(), "signature": signed.signature}
         self._append((Observation("note", told),))
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from plait.engine.context_manager import ContextManager
     from plait.engine.kernel_config import Config
     from plait.engine.kernel_face import ToolRegistry, ToolSpec, build_runtime
-    from plait.engine.limits import Limits
+    from plait.engine.limits import Limits, SessionLimits
     from plait.engine.result import RunResult
     from plait.engine.risk_judge import RiskJudge
     from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
@@ -194,7 +194,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.engine.cli_approver", "CliApprover"),
         ("plait.engine.risk_judge", "RiskJudge"),
         ("plait.engine.kernel_face", "ToolRegistry ToolSpec build_runtime"),
-        ("plait.engine.limits", "Limits"),
+        ("plait.engine.limits", "Limits SessionLimits"),
         ("plait.engine.result", "RunResult"),
         ("plait.engine.spec", "AgentSpec load_specification safe_model_name validate_schema"),
         ("plait.engine.telemetry", "JsonlTelemetry NullTelemetry"),
@@ -382,6 +382,7 @@ __all__ = [
     "Session",
     "SessionBusy",
     "SessionJournal",
+    "SessionLimits",
     "SessionResult",
     "StepReducer",
     "StepReduction",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import click
@@ -17,7 +18,6 @@ from plait.cli.running import RunOptions, run_and_report
 from plait.cli.screen import Form
 from plait.cli.streams import read_input
 
-DEFAULT_MAX_STEPS: Final = 200
 DEFAULT_RETRIES: Final = 5
 _EPILOG: Final = """\b
 Exit codes: 0 completed; 1 the agent failed, was stopped by a limit, or a call was not run because nobody could be
@@ -30,6 +30,17 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no number of seconds.")
     return value
+
+
+def money(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Decimal | None:
+    """Read an amount of money exactly."""
+    try:
+        amount = None if value is None else Decimal(value.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if amount is not None and not (amount.is_finite() and amount >= 0):
+        raise click.BadParameter(f"{value!r} is no amount of money: write 0.50 for fifty cents.")
+    return amount
 
 
 def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
@@ -62,9 +73,16 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     "--max-steps",
     metavar="N",
     type=click.IntRange(min=1),
-    default=DEFAULT_MAX_STEPS,
-    show_default=True,
-    help="Stop after so many answers of the model.",
+    help="Stop after so many answers of the model (200).",
+)
+@click.option(
+    "--max-cost", metavar="USD", callback=money, help="Stop once so much is spent; also where nobody says how much is."
+)
+@click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Stop after so many tokens; those that a cache held are not counted (3000000).",
 )
 @click.option(
     "--timeout",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +54,12 @@ class RunOptions:
     has_plugins: bool = True
     """Load the user's own plugins."""
     spec: str | None = None
-    max_steps: int = 200
+    max_steps: int | None = None
+    """None is as the spec says, or else `MAX_STEPS`."""
+    max_cost: Decimal | None = None
+    """In US dollars."""
+    max_tokens: int | None = None
+    """Prompt tokens that no cache held, and completion tokens."""
     retries: int = 5
     timeout_s: float | None = None
     strict_cache_proof: bool | None = None

@@ -12,6 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
+from plait.cli.limit_flags import limits_given
 from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
 from plait.cli.permission_flags import given_rules
@@ -20,7 +21,6 @@ from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
 from plait.core.messages import Image
-from plait.engine.limits import Limits
 from plait.engine.spec import AgentSpec, load_specification, model_of
 from plait.engine.spec_entry import apply_entry
 from plait.kernel.rules import Retry
@@ -29,7 +29,6 @@ from plait.models.openai_client import OpenAI
 from plait.models.profile_table import LOCAL
 from plait.session.clients import create_client
 from plait.session.opening import init_session
-from plait.session.options import SIDE_BY_SIDE
 from plait.session.result import SessionResult
 from plait.session.spec_terms import has_limits
 from plait.session.turns import run_turn
@@ -93,7 +92,7 @@ def carry_out(work: Work) -> Outcome:
             output_type=work.schema if work.going is None else None,
             approver=approver,
             on_event=_shown_by(work.screen),
-            limits=Limits(max_steps=work.options.max_steps, tool_concurrency=SIDE_BY_SIDE),
+            **limits_given(options, spec),
             strict_cache_proof="auto" if options.strict_cache_proof is None else options.strict_cache_proof,
             min_cacheable_tokens=options.min_cacheable_tokens,
             cache_ttl_seconds=options.cache_ttl_s,

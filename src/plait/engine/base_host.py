@@ -82,6 +82,10 @@ class Stage:
     cache: CacheWatch
     is_durable: bool = False
     """Facts outlive the process, so that calls are started with what will show whether they took effect."""
+    rules: Rules = field(default_factory=Rules)
+    """What the loop goes by."""
+    before_s: float = 0.0
+    """Seconds that the conversation's turns took before this one."""
 
 
 class BaseHost:
@@ -99,6 +103,7 @@ class BaseHost:
         self._is_durable = stage.is_durable
         self._cache = stage.cache
         self._began_s = stage.clock.monotonic_s()
+        self._before_s = stage.before_s
         self._draft: list[Piece] = []
         self._shown = 0
         self._planned: tuple[int, bool] | None = None
@@ -161,7 +166,7 @@ class BaseHost:
         self._observers.raise_fault()
         if self._planned is not None and not self._planned[1]:
             return Plan(stop=Stop("plan_denied", PLAN_DENIED))
-        stop = self._spent() if at.phase == "step" else None
+        stop = self._spent(budget.check) if at.phase == "step" else None
         if stop is None and self._policy.gates is not None:
             stop = self._policy.gates.stop()
         return NOTHING if stop is None else Plan(stop=stop)
@@ -180,15 +185,15 @@ class BaseHost:
 
         return announced(plan, at, self._state.history, self._tools)
 
-    def _spent(self) -> Stop | None:
-        """Return the stop that a ceiling of the turn calls for, or None."""
-        return budget.check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s)
+    def _spent(self, check: Callable[[State, Limits, float, float], Stop | None]) -> Stop | None:
+        """Return the stop that a ceiling calls for, or None."""
+        return check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s, self._before_s)
 
     def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
         """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
         self._observers.raise_fault()
         tool = self._tool(call)
-        spent = self._spent()
+        spent = self._spent(budget.spent)
         if spent is not None:
             # The turn ends at the next boundary; until then nothing more is begun.
             return call, tool, Deny(f"Not run: {spent.detail}.")

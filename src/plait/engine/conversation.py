@@ -104,6 +104,8 @@ class Conversation:
         self._achannel: AsyncChannel | None = None
         self._busy = threading.Lock()
         self._broken: JournalError | None = None
+        self._busy_s = 0.0
+        """Seconds that turns have taken so far."""
         self._rules = self._roomy()
 
     @property
@@ -240,11 +242,22 @@ class Conversation:
     def _drive(self, loop: Loop, cancel: Cancel | None) -> End:
         assert self._channel is not None
         host = SyncHost(self._stage(cancel), self._log, self._channel, self._bench.portal)
-        return drive(loop, host)
+        with self._timed():
+            return drive(loop, host)
 
     async def _adrive(self, loop: Loop, cancel: Cancel | None) -> End:
         assert self._achannel is not None
-        return await adrive(loop, AsyncHost(self._stage(cancel), self._alog, self._achannel))
+        with self._timed():
+            return await adrive(loop, AsyncHost(self._stage(cancel), self._alog, self._achannel))
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Count the seconds of a turn."""
+        began_s = self._bench.clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self._busy_s += self._bench.clock.monotonic_s() - began_s
 
     def _stage(self, cancel: Cancel | None) -> Stage:
         # Last of all observers: whoever hears of an answer hears afterwards what the cache did for it.
@@ -263,6 +276,7 @@ class Conversation:
             self.cache,
             self._is_durable,
             self._rules,
+            self._busy_s,
         )
 
     @contextmanager

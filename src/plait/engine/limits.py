@@ -1,20 +1,53 @@
-"""What a turn may spend, and when that is too much.
+"""What a turn and a session may spend, and when that is too much.
 
-Floor: 4. Owns: the limits of a turn and the check against them; never: a price.
+Floor: 4. Owns: the limits and the check against them; never: a price, and what several conversations share (`budget`).
+
+Every limit is looked at before the next request is made and before a call of the last answer runs. Nothing is begun
+once as much is spent as is allowed; a turn that has its answer by then is completed.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final
 
+from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.kernel.effects import Stop
 from plait.kernel.state import State
 
+COST_UNKNOWN: Final = "cost_unknown"
+"""Why a turn ends that may cost so much, where nobody says what it costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Ceilings of all turns of a session together, since it began or was cleared; None is no ceiling.
+
+    Raises:
+        ValueError: a ceiling is no number that can be reached.
+    """
+
+    max_steps: int | None = None
+    """Model answers."""
+    max_cost: Decimal | None = None
+    """Money."""
+    max_input_tokens: int | None = None
+    """Tokens of all requests."""
+    max_wall_s: float | None = None
+    """Seconds that turns took since this process opened the session."""
+
+    def __post_init__(self) -> None:
+        _check(self, ("max_steps", "max_input_tokens"))
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Ceilings of one turn; None is no ceiling."""
+    """Ceilings of one turn; None is no ceiling.
+
+    Raises:
+        ValueError: a ceiling is no number that can be reached.
+    """
 
     max_steps: int | None = 25
     """Model answers."""
@@ -25,26 +58,71 @@ class Limits:
     tool_concurrency: int = 4
     """Parallel-safe calls of one message that run at the same time; 1 runs every call in the caller's thread."""
     max_cost: Decimal | None = None
-    """Money, in the currency in which the provider reports."""
+    """Money. Where nobody says what an answer cost, the turn ends after it: an unknown cost is not taken for none."""
     max_input_tokens: int | None = None
     """Tokens of all requests of the turn together."""
     max_wall_s: float | None = None
     """Seconds, looked at between steps."""
+    currency: str | None = None
+    """ISO code of the money meant, `USD` for one; None is the currency in which costs are reported."""
+    session: SessionLimits | None = None
+    """Ceilings of all turns together."""
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+        _check(self, ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens"))
 
 
-def check(state: State, limits: Limits, elapsed_s: float) -> Stop | None:
-    """Return the stop that the turn's spending calls for, or None."""
-    usage = state.turn_usage
-    if limits.max_cost is not None and usage.cost is not None and usage.cost >= limits.max_cost:
-        return Stop("limit", f"budget exceeded (cost {usage.cost} of {limits.max_cost})")
+def check(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0) -> Stop | None:
+    """Return the stop that spending calls for before the next request, or None.
+
+    Args:
+        elapsed_s: seconds of this turn.
+        before_s: seconds of the turns before it.
+    """
+    stop = spent(state, limits, elapsed_s, before_s)
+    whole = limits.session
+    if stop is None and whole is not None and whole.max_steps is not None:
+        steps = state.steps_before + state.steps
+        if steps >= whole.max_steps:
+            return Stop("limit", f"budget of the session exceeded ({steps} of {whole.max_steps} steps)")
+    return stop
+
+
+def spent(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0) -> Stop | None:
+    """Return the stop that spending calls for before anything more is done; the last answer's calls included."""
+    stop = _over(state.turn_usage, limits, elapsed_s, limits.currency, "budget")
+    if stop is None and limits.session is not None:
+        return _over(state.usage, limits.session, before_s + elapsed_s, limits.currency, "budget of the session")
+    return stop
+
+
+def _over(
+    usage: Usage, limits: Limits | SessionLimits, elapsed_s: float, currency: str | None, what: str
+) -> Stop | None:
+    if limits.max_cost is not None and (stop := _over_cost(usage, limits.max_cost, currency, what)) is not None:
+        return stop
     if limits.max_input_tokens is not None and usage.input_tokens >= limits.max_input_tokens:
-        return Stop("limit", f"budget exceeded ({usage.input_tokens} of {limits.max_input_tokens} input tokens)")
+        return Stop("limit", f"{what} exceeded ({usage.input_tokens} of {limits.max_input_tokens} input tokens)")
     if limits.max_wall_s is not None and elapsed_s >= limits.max_wall_s:
-        return Stop("limit", f"budget exceeded ({elapsed_s:.0f} of {limits.max_wall_s:.0f} seconds)")
+        return Stop("limit", f"{what} exceeded ({elapsed_s:.0f} of {limits.max_wall_s:.0f} seconds)")
     return None
+
+
+def _over_cost(usage: Usage, most: Decimal, currency: str | None, what: str) -> Stop | None:
+    if usage.cost is None:
+        return Stop(COST_UNKNOWN, f"the {what} of {most} cannot be kept: nobody says what the last answer cost")
+    if usage.cost and currency is not None and usage.currency != currency:
+        told = f"the {what} of {most} {currency} cannot be kept: the cost is told in {usage.currency}"
+        return Stop(COST_UNKNOWN, told)
+    return Stop("limit", f"{what} exceeded (cost {usage.cost} of {most})") if usage.cost >= most else None
+
+
+def _check(limits: Limits | SessionLimits, counts: tuple[str, ...]) -> None:
+    for name in counts:
+        value = getattr(limits, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    for name in ("max_cost", "max_wall_s"):
+        value = getattr(limits, name)
+        if value is not None and not 0 <= value < float("inf"):
+            raise ValueError(f"{name} must be a number from 0, not {value}")

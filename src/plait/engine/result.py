@@ -14,6 +14,7 @@ from plait.core.exchange import ProviderFailed
 from plait.core.messages import Message
 from plait.core.usage import Usage
 from plait.core.values import dataclass
+from plait.engine.limits import COST_UNKNOWN
 from plait.kernel.effects import End
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _STATUS: Final[Mapping[str, Status]] = {
     "timeout": "interrupted",
     "max_steps": "limit",
     "limit": "limit",
+    COST_UNKNOWN: "limit",
     "loop_guard": "limit",
     "truncated": "limit",
     "plan_denied": "limit",
@@ -87,6 +89,7 @@ class RunResult(Generic[T]):
 
 _RAISE: Final = "raise the limit, or make the task smaller"
 _HINTS: Final = {
+    COST_UNKNOWN: "say what the model costs in prices.json, or leave out the limit of money",
     "loop_guard": "see what stands in the model's way, then put the task differently or choose another model",
 }
 """Advice for ends that a higher limit would not change."""

@@ -37,6 +37,10 @@ def faults_in(name: str, value: object) -> Iterator[Fault]:
     elif name == "tool_dispatch" and isinstance(value, Mapping):
         for tool, entry in value.items():
             yield from _dispatch(f"{name}.{tool}", entry)
+    elif name == "limits" and isinstance(value, Mapping):
+        from plait.engine.spec_limits import faults_in_limits  # few specs set limits
+
+        yield from (Fault(problem, hint) for problem, hint in faults_in_limits(value))
     elif name == "request_params" and (place := _not_finite(value, name)) is not None:
         yield Fault(f"has a number in {place!r} that is not finite", "JSON has no word for nan and inf")
 

@@ -91,6 +91,7 @@ FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "tool_loading": "text",
         "mcp_servers": "servers",
         "permissions": "object",
+        "limits": "object",
     }
 )
 """The fields of an agent spec and what each holds. Other fields are a spec's own business, unless they look like a

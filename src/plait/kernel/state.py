@@ -102,6 +102,7 @@ class State:
         "round",
         "shrinks",
         "steps",
+        "steps_before",
         "turn_began",
         "turn_usage",
         "usage_before",
@@ -118,6 +119,8 @@ class State:
         """Index in the history of the turn's first message."""
         self.steps = 0
         """Model answers of this turn."""
+        self.steps_before = 0
+        """Model answers before this turn, counted as `usage` is."""
         self.attempts = 0
         """Failed requests since the last answer."""
         self.shrinks = 0
@@ -173,6 +176,7 @@ class State:
         self.retry = None
         if not fact.resumed:
             self.turn_began = len(self.history)
+            self.steps_before += self.steps
             self.steps = self.nudges = 0
             self.last_stop = None
             self.usage_before, self.turn_usage = self.usage, Usage.ZERO
@@ -259,6 +263,7 @@ class State:
             self.shrinks += 1
         elif fact.why == CLEAR:
             self.usage_before, self.turn_usage = Usage.ZERO, Usage.ZERO
+            self.steps_before = -self.steps
 
     def _retry(self, fact: RetryScheduled) -> None:
         self.attempts = fact.attempt

@@ -17,6 +17,7 @@ from plait.core.usage import Usage
 from plait.engine.base_host import rules_of
 from plait.engine.limits import Limits
 from plait.engine.spec import endpoint_of, model_of
+from plait.engine.spec_limits import limits_of_spec
 from plait.kernel.rules import Retry, Rules
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.pinning import pin_of
@@ -74,7 +75,7 @@ def _is_answer(fact: Fact) -> bool:
 
 
 def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any]) -> Settings:
-    limits: Limits = given["limits"] or USUAL
+    limits: Limits = given["limits"] or (limits_of_spec(schema, USUAL) if schema.get("limits") else USUAL)
     if schema.get("parallel_tool_dispatch") is True:
         limits = replace(limits, tool_concurrency=int(schema.get("parallel_tool_dispatch_max_workers") or 8))
     return Settings(

@@ -62,7 +62,7 @@ class AgentOptions(TypedDict, total=False):
     approver: Approver | None
     """Judges calls that change something, run code or ask for it; without one every call may run."""
     limits: Limits | None
-    """Ceilings of one turn; no limit of steps unless given."""
+    """Ceilings of a turn and of the session; as the spec says unless given, and no limit of steps in neither."""
     max_turn_tokens: int | None
     """Tokens that one turn may use, as `DEFAULT_MAX_TOKENS` counts them; None is no limit."""
     retry: Retry | None

@@ -29,11 +29,12 @@ from plait.engine.limits import Limits
 from plait.hooks.asking import HookSet
 from plait.hooks.entry import HookEntry
 from plait.hooks.runners import Ground
-from plait.kernel.compact import compact, select
+from plait.kernel.compact import compact
 from plait.kernel.effects import Effect, End
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Shrinking
 from plait.kernel.scripted import play
+from plait.kernel.spans import select
 from plait.kernel.state import fold
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client

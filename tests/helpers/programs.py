@@ -130,7 +130,7 @@ class ProgramWorld(World):
             return Plan(inject=(message,))
         if event == "hook" and at.phase == "final" and is_new:
             return Plan(inject=(message,))
-        if event == "compact" and state.epoch == 0:
+        if event == "compact" and state.epoch == 0 and state.since_shrink and not at.shrunk:
             return Plan(compact=Compact())
         if event == "replace" and state.epoch == 0 and at.phase == "step":
             return Plan(replace=Replace(0, 1, (user("the task, shorter"),), "reduce"))

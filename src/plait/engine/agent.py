@@ -142,7 +142,7 @@ class Agent(Generic[T]):
         self._rules = rules_of(self.limits, rules or Rules(), int.from_bytes(os.urandom(4), "big"))
         self._on_event = on_event
         self._finishing = finishing_of(self.limits.max_tool_result_tokens, lambda: self._asked, redact)
-        self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary)
+        self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary, shrinks=True)
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._cache = CacheTerms(strict_cache_proof)
         self._table = ToolTable(self._tools, compile=compile_schema, deferral=self._deferral)

@@ -65,7 +65,8 @@ class AsyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         if (gates := self._policy.gates) is not None:
             await self._through(lambda cancel: gates.before_think(ask, cancel))
-        reply = await self._channel.think(ask, emit, self.cancel)
+        with self._deadline(ask) as cancel:
+            reply = await self._channel.think(ask, emit, cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
     def spent(self) -> Usage | None:

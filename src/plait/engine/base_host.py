@@ -5,14 +5,16 @@ Floor: 4. Owns: everything about a turn that has no colour; never: waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock
 from plait.core.events import AttemptReset, Event, Piece, StreamEnd
-from plait.core.exchange import Reply
+from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import Fact, ToolStart
 from plait.core.messages import Message, Text, ToolCall
 from plait.core.usage import Usage
@@ -25,9 +27,23 @@ from plait.engine.gates import Gates, Ground
 from plait.engine.limits import Limits
 from plait.engine.observers import Observers
 from plait.engine.threads import Threads
-from plait.kernel.effects import NOTHING, Allow, Ask, Boundary, Deny, Outcome, Plan, Stop, Think
+from plait.kernel.effects import (
+    NOTHING,
+    Act,
+    Allow,
+    Ask,
+    Boundary,
+    Compact,
+    Deny,
+    Interrupted,
+    Outcome,
+    Plan,
+    Stop,
+    Think,
+)
 from plait.kernel.rules import Rules
 from plait.kernel.state import State
+from plait.kernel.threshold import is_due
 from plait.kernel.tools import Tool, ToolTable
 
 if TYPE_CHECKING:
@@ -35,6 +51,13 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""
+_LATE: Final = "late"
+"""Why a request was stopped that had a deadline of its own."""
+
+Noting = Callable[[tuple[Outcome, ...], Mapping[str, int], int], tuple[Outcome, ...]]
+"""Looks at calls that have ended, in the turn's thread, before their results are recorded, and may note something below
+what they say. It gets when each was started, and when they ended: milliseconds since 1970. It is quick and does not
+raise."""
 
 Resolve = Callable[[ToolCall, ToolStart, Cancel], Outcome]
 """Finds out what became of a call that an earlier process started; `ToolStart` is what it recorded before.
@@ -64,6 +87,8 @@ class Policy:
     wanted: Wanted | None = None
     """What the turn's answer has to be, where it is more than text."""
     is_watched: bool = False
+    shrinks: bool = False
+    """History is summarised when it has grown large, as the rules say; False: `on_boundary` decides that."""
     """Somebody is to know of every call before it runs, so that each start is made durable."""
 
 
@@ -103,6 +128,7 @@ class BaseHost:
         self._is_durable = stage.is_durable
         self._cache = stage.cache
         self._began_s = stage.clock.monotonic_s()
+        self._rules = stage.rules
         self._before_s = stage.before_s
         self._draft: list[Piece] = []
         self._shown = 0
@@ -190,6 +216,8 @@ class BaseHost:
         return check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s, self._before_s)
 
     def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
+        if plan is NOTHING and self._is_full(at):
+            return Plan(compact=Compact())
         """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
         self._observers.raise_fault()
         tool = self._tool(call)
@@ -197,6 +225,32 @@ class BaseHost:
         if spent is not None:
             # The turn ends at the next boundary; until then nothing more is begun.
             return call, tool, Deny(f"Not run: {spent.detail}.")
+    def _is_full(self, at: Boundary) -> bool:
+        """Say whether history is to be made shorter now, where the face leaves that to its host."""
+        is_asked = at.phase == "step" and not at.shrunk and self._policy.shrinks
+        return is_asked and is_due(self._state, self._rules)
+
+    @contextmanager
+    def _deadline(self, ask: Think) -> Iterator[Cancel]:
+        """Yield what stops a request, which may have a deadline of its own: past that it has failed."""
+        if ask.timeout_s is None:
+            yield self.cancel
+            return
+        cancel = self.cancel.child()
+        timer = threading.Timer(min(ask.timeout_s, threading.TIMEOUT_MAX), cancel.cancel, (_LATE,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cancel
+        except Interrupted as interrupt:
+            if cancel.reason != _LATE or self.cancel.reason is not None:
+                raise
+            told = f"no answer within {ask.timeout_s:g} seconds"
+            raise ProviderFailed("timeout", told, usage=interrupt.usage, retryable=False) from None
+        finally:
+            timer.cancel()
+            cancel.detach()
+
         said = None if self._policy.before_call is None else self._policy.before_call(call, tool)
         if isinstance(said, Deny):
             return call, tool, said

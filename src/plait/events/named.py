@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, get_args
 
+from plait.events.compaction_events import (
+    Compaction as Compaction,
+    CompactionEvent,
+    CompactionPreparationSkipped as CompactionPreparationSkipped,
+    CompactionRetry as CompactionRetry,
+    CompactionSkipped as CompactionSkipped,
+    ContextOverflowAbort as ContextOverflowAbort,
+    ContextOverflowRetry as ContextOverflowRetry,
+)
 from plait.events.hook_events import HookStatus as HookStatus, HookWarning as HookWarning
 from plait.events.named_event import NamedEvent as NamedEvent
 
@@ -310,24 +319,6 @@ class LoopGuard(NamedEvent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compaction(NamedEvent):
-    """Old history was replaced by a summary."""
-
-    type = "compaction"
-    summary: str
-    compacted_turns: int
-    """Messages that the summary stands for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CompactionSkipped(NamedEvent):
-    """Old history stays as it is, although making a summary of it was tried."""
-
-    type = "compaction_skipped"
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StepReduced(NamedEvent):
     """A `step_reducer` put other messages in the place of a step; what was there counts as `raw`."""
 
@@ -465,8 +456,7 @@ AnyEvent = (
     | PrefixChanged
     | TokenLimit
     | LoopGuard
-    | Compaction
-    | CompactionSkipped
+    | CompactionEvent
     | StepReduced
     | ResetMessages
     | SessionRestored
@@ -484,8 +474,7 @@ EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: ev
 """Every event that can happen, by its name."""
 
 NOT_YET: Final = frozenset(
-    "admission assistant_checkpoint awareness_checklist compaction_preparation_skipped compaction_retry"
-    " context_overflow_abort context_overflow_retry ground_moved"
-    " run_state session_time terminal token_budget".split()
+    "admission assistant_checkpoint awareness_checklist ground_moved run_state session_time terminal"
+    " token_budget".split()
 )
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

@@ -150,6 +150,8 @@ class Reducer:
     def _observation(self, fact: facts.Observation, at_ms: int) -> NamedEvents:
         if (side := side_call_of(fact)) is not None:
             return self._side_call(*side, at_ms)
+        if fact.type == "note":
+            return _noted(fact.data)
         part, index = fact.data.get("part"), fact.data.get("index")
         if fact.type != "provider_request" or not isinstance(part, str):
             return []
@@ -246,3 +248,18 @@ _BY_FACT: Final[Mapping[type, Callable[[Reducer, Any, int], NamedEvents]]] = {
     facts.TurnEnd: Reducer._turn_end,
     facts.Observation: Reducer._observation,
 }
+def _noted(data: Mapping[str, object]) -> NamedEvents:
+    """Return the event that a note tells of, where it does."""
+    keep, reason, retries = data.get("keep"), data.get("reason"), data.get("retries")
+    count = keep if isinstance(keep, int) else retries if isinstance(retries, int) else 0
+    match data.get("event"):
+        case "compaction_retry":
+            return [named.CompactionRetry(count)]
+        case "compaction_preparation_skipped":
+            return [named.CompactionPreparationSkipped(str(reason or ""))]
+        case "context_overflow_retry":
+            return [named.ContextOverflowRetry(count)]
+        case _:
+            return []
+
+

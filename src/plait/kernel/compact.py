@@ -1,7 +1,7 @@
 """Making room: replace old history by a summary of it.
 
-Floor: 1. Owns: which messages go, what the summary request says, what stands in when no model can write one;
-never: when it is due (the loop's rules and the host's plan say that).
+Floor: 1. Owns: what the summary request says, what stands in when no model can write one, when a summary is no gain;
+never: which messages go (`spans`), or when it is due (the loop's rules and the host's plan say that).
 
 Laws: a call and its results are never parted; the task of the turn stays word for word; an earlier summary is
 merged into the new one; what gains nothing is not applied.
@@ -18,12 +18,13 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
 
 from plait.core.exchange import ProviderFailed, Reply, View
-from plait.core.facts import Reset
-from plait.core.messages import Message, Text, user
+from plait.core.facts import Observation, Reset
+from plait.core.messages import CUT, Message, Text, user
 from plait.core.usage import Usage
-from plait.kernel.deferral import carried, is_mute
+from plait.kernel.deferral import carried
 from plait.kernel.effects import Effect, End, Interrupted, Think
 from plait.kernel.rules import Shrinking
+from plait.kernel.spans import Span, at, choose, kept_of, select_turns, weight
 from plait.kernel.state import State, record
 
 _REQUEST: Final = """The conversation is about to be shortened.
@@ -37,72 +38,40 @@ Keep names, numbers, paths and quotations exact. Do not call a tool."""
 SKIPPED: Final = "compaction_skipped"
 """Why there is a `Reset` that replaces nothing, and how a compaction ends that gained nothing."""
 _NO_GAIN: Final = "the summary is not shorter than what it stands for"
-
-
-class Span(NamedTuple):
-    """Which messages go: from `start` up to `end`; `task` is one among them that stays word for word."""
-
-    start: int
-    end: int
-    task: Message | None
+NOTHING_OLDER: Final = "there is nothing older than what is kept"
+NO_SUMMARY: Final = "the model wrote no summary"
+UNPREPARED: Final = "compaction_preparation_skipped"
+"""A note: no model wrote a summary, a list of what went stands in its place."""
+OVERFLOWED: Final = "context_overflow_retry"
+"""A note: a request did not fit, history was made shorter, and it is made again."""
+RETRIED: Final = "compaction_retry"
+"""A note: the conversation did not fit the request for a summary, only what goes is sent."""
 
 
 class Summary(NamedTuple):
-    """What stands for history, and what a model took for it."""
+    """What stands for history, what a model took for it, and what there is to tell of it."""
 
     text: str
     usage: Usage | None
+    notes: tuple[Observation, ...] = ()
 
 
-def select(history: Sequence[Message], turn_began: int, keep_last_units: int) -> Span | None:
-    """Return what may be summarised, or None when nothing older is left."""
-    starts = [index for index, message in enumerate(history) if message.role != "tool"]
-    if len(starts) <= keep_last_units:
-        return None
-    end = starts[-keep_last_units] if keep_last_units else len(history)
-    start = 0
-    task_index = _task_index(history, turn_began)
-    task = None
-    if task_index is not None and task_index < end:
-        if task_index == 0:
-            start = 1
-        else:
-            task = history[task_index]
-    if end - start < 2:
-        return None
-    return Span(start, end, task)
+def compact(
+    state: State, shrinking: Shrinking, why: str, bounds: tuple[int, int] | None = None
+) -> Generator[Effect, Any, bool]:
+    """Summarise old history and record the replacement; say whether anything was gained.
 
-
-def select_turns(history: Sequence[Message], keep_last_turns: int) -> Span | None:
-    """Return what may be summarised when whole turns are kept, or None when nothing older is left.
-
-    Where there are no more turns than that, as many steps of the last one are kept instead, and its task.
+    Args:
+        bounds: what goes, where that has been decided already.
     """
-    turns = [index for index, message in enumerate(history) if _is_task(message) and not _follows_task(history, index)]
-    if keep_last_turns == 0 or len(turns) > keep_last_turns:
-        end = turns[-keep_last_turns] if keep_last_turns else len(history)
-        return Span(0, end, None) if end > 1 else None
-    steps = [index for index, message in enumerate(history) if message.role == "assistant"]
-    if not turns or len(steps) <= keep_last_turns:
-        return None
-    end, task_index = steps[-keep_last_turns], turns[-1]
-    if task_index >= end:
-        return Span(0, end, None) if end > 1 else None
-    start, task = (1, None) if task_index == 0 else (0, history[task_index])
-    return Span(start, end, task) if end - start > 1 else None
-
-
-def compact(state: State, shrinking: Shrinking, why: str) -> Generator[Effect, Any, bool]:
-    """Summarise old history and record the replacement; say whether anything was gained."""
-    span = _span(state, shrinking, why)
+    span = choose(state, shrinking, why) if bounds is None else at(state, *bounds)
     if span is None:
         return False
-    text, usage = yield from _summarise(state, span, why)
-    text = text or structural(state.history[span.start : span.end])
-    return (yield from _replace(state, span, Summary(text, usage), why))
+    summary = yield from _summarise(state, span, shrinking, why)
+    return (yield from _replace(state, span, summary, why))
 
 
-def compact_now(state: State, keep_last_turns: int) -> Generator[Effect, Any, End]:
+def compact_now(state: State, keep_last_turns: int, shrinking: Shrinking | None = None) -> Generator[Effect, Any, End]:
     """Between turns, summarise all but the last turns; the end says how it went.
 
     It is `completed` where history was replaced, else the end's `detail` or `error` says why it was not. A failed
@@ -110,12 +79,14 @@ def compact_now(state: State, keep_last_turns: int) -> Generator[Effect, Any, En
     """
     span = select_turns(state.history, keep_last_turns)
     if span is None:
-        return End(SKIPPED, detail="there is nothing older than what is kept")
-    text, usage = structural(state.history[span.start : span.end]), None
+        return End(SKIPPED, detail=NOTHING_OLDER)
+    text, usage, notes = structural(state.history[span.start : span.end]), None, list[Observation]()
     # The whole conversation is in the endpoint's cache; where it does not fit, what goes may.
-    for length in dict.fromkeys((len(state.history), span.end)):
+    for attempt, length in enumerate(dict.fromkeys((len(state.history), span.end)), 1):
+        if attempt > 1:
+            notes.append(noted(RETRIED, keep=len(state.history) - length))
         try:
-            reply: Reply = yield Think(_request(state, length), "compaction")
+            reply: Reply = yield _ask(state, length, shrinking or Shrinking(), attempt)
         except Interrupted as interrupt:
             if interrupt.usage is not None:
                 yield from record(state, _spent(span, interrupt.usage))
@@ -126,42 +97,46 @@ def compact_now(state: State, keep_last_turns: int) -> Generator[Effect, Any, En
             if failure.kind != "context_overflow":
                 return End("error", error=failure)
         else:
-            text, usage = reply.message.content.strip(), reply.usage
+            text, usage = notes_in(reply), reply.usage
             break
     if not text:
         yield from record(state, _spent(span, usage))
-        return End(SKIPPED, detail="the model wrote no summary")
-    is_gain = yield from _replace(state, span, Summary(text, usage), "asked")
+        return End(SKIPPED, detail=NO_SUMMARY)
+    is_gain = yield from _replace(state, span, Summary(text, usage, tuple(notes)), "asked")
     return End("completed") if is_gain else End(SKIPPED, detail=_NO_GAIN)
+
+
+def notes_in(reply: Reply) -> str:
+    """Return the summary that an answer holds; empty where it is none: no words, or a refusal."""
+    text = reply.message.content.strip()
+    is_refused = reply.stop == "content_filter"
+    return "" if is_refused or not any(map(str.isalnum, text)) else text
+
+
+def noted(event: str, **said: object) -> Observation:
+    """Return what tells people, and no fold, of something that happened on the way."""
+    return Observation("note", {"event": event, **said})
 
 
 def _replace(state: State, span: Span, summary: Summary, why: str) -> Generator[Effect, Any, bool]:
     """Put a summary in the place of history, where that is shorter; count what it cost in either case."""
-    old = state.history[span.start : span.end]
-    kept = () if span.task is None else (span.task,)
-    new = (Message("summary", (Text(summary.text),)), *carried(old), *kept)
-    if size_chars(new) >= size_chars(old):
-        if summary.usage is not None:
-            yield from record(state, _spent(span, summary.usage, why))
+    old, kept = state.history[span.start : span.end], kept_of(state.history, span)
+    gone = [message for message in old if not any(message is each for each in kept)]
+    new = (Message("summary", (Text(summary.text),)), *carried(gone), *kept)
+    # What is only told comes after what counts, so that a turn that is resumed here has got somewhere.
+    if weight(new) >= weight(old):
+        if summary.usage is not None or why != "overflow":
+            yield from record(state, _spent(span, summary.usage, why), *summary.notes)
         return False
-    yield from record(state, Reset(span.start, span.end, new, "compaction", summary.usage))
+    overflowed = (noted(OVERFLOWED, retries=state.shrinks + 1),) if why == "overflow" else ()
+    reset = Reset(span.start, span.end, new, "compaction", summary.usage)
+    yield from record(state, reset, *summary.notes, *overflowed)
     return True
 
 
 def _spent(span: Span, usage: Usage | None, why: str = "") -> Reset:
     """Return what is recorded of a summary that is of no use: nothing is replaced, and it is paid for all the same."""
     return Reset(span.start, span.start, (), "overflow_skipped" if why == "overflow" else SKIPPED, usage)
-
-
-def _span(state: State, shrinking: Shrinking, why: str) -> Span | None:
-    """What goes this time: after an overflow, half as much is kept with every try, down to the last unit."""
-    keep = shrinking.keep_last_units
-    if why != "overflow":
-        return select(state.history, state.turn_began, keep)
-    keep = max(1, keep >> state.shrinks)
-    while (span := select(state.history, state.turn_began, keep)) is None and keep > 1:
-        keep //= 2
-    return span
 
 
 def structural(messages: Sequence[Message]) -> str:
@@ -182,46 +157,40 @@ def structural(messages: Sequence[Message]) -> str:
     return "\n".join(lines)
 
 
-def size_chars(messages: Sequence[Message]) -> int:
-    """Return how much text messages hold."""
-    total = 0
-    for message in messages:
-        total += len(message.content) + len(message.reasoning)
-        total += sum(len(call.name) + len(call.raw) for call in message.tool_calls)
-        total += sum(len(result.content) for result in message.tool_results)
-    return total
-
-
-def _summarise(state: State, span: Span, why: str) -> Generator[Effect, Any, tuple[str, Usage | None]]:
+def _summarise(state: State, span: Span, shrinking: Shrinking, why: str) -> Generator[Effect, Any, Summary]:
+    """Have the model write a summary; whatever comes of that, one is there in the end."""
     # After an overflow the whole history is known not to fit; otherwise the whole prefix is already cached.
-    view = _request(state, span.end if why == "overflow" else len(state.history))
-    try:
-        reply: Reply = yield Think(view, "compaction")
-    except ProviderFailed as failure:
-        return "", failure.usage
-    except Interrupted as interrupt:
-        interrupt.partial = None  # half a summary is no answer
-        raise
-    return reply.message.content.strip(), reply.usage
+    lengths = (span.end,) if why == "overflow" else tuple(dict.fromkeys((len(state.history), span.end)))
+    listed, usage, problem = structural(state.history[span.start : span.end]), None, NO_SUMMARY
+    notes: list[Observation] = []
+    for attempt, length in enumerate(lengths, 1):
+        if attempt > 1:
+            notes.append(noted(RETRIED, keep=len(state.history) - length))
+        try:
+            reply: Reply = yield _ask(state, length, shrinking, attempt)
+        except ProviderFailed as failure:
+            usage, problem = _sum(usage, failure.usage), str(failure)
+            if failure.kind == "context_overflow":
+                continue
+            break
+        except Interrupted as interrupt:
+            interrupt.partial = None  # half a summary is no answer
+            raise
+        usage = _sum(usage, None if reply.usage == Usage.UNAVAILABLE else reply.usage)
+        if text := notes_in(reply):
+            # What was cut off has not come to what is next.
+            return Summary(f"{text}\n{listed}" if reply.stop in CUT else text, usage, tuple(notes))
+        break
+    return Summary(listed, usage, (*notes, noted(UNPREPARED, reason=problem)))
 
 
-def _request(state: State, length: int) -> View:
-    return View(state.epoch, state.history, length, (user(_REQUEST, mark="compaction"),))
+def _ask(state: State, length: int, shrinking: Shrinking, attempt: int) -> Think:
+    view = View(state.epoch, state.history, length, (user(_REQUEST, mark="compaction"),))
+    return Think(view, "compaction", attempt, shrinking.summary_tokens_max, shrinking.summary_timeout_s)
 
 
-def _task_index(history: Sequence[Message], turn_began: int) -> int | None:
-    for index in range(turn_began, len(history)):
-        if _is_task(history[index]):
-            return index
-    return None
-
-
-def _is_task(message: Message) -> bool:
-    return message.role == "user" and not message.marked("guard") and not is_mute(message)
-
-
-def _follows_task(history: Sequence[Message], index: int) -> bool:
-    return index > 0 and _is_task(history[index - 1])
+def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
+    return other if one is None else one if other is None else one + other
 
 
 def _paths(raw: str) -> list[str]:

@@ -30,6 +30,8 @@ class Boundary:
 
     step: int
     phase: Literal["step", "final"]
+    shrunk: bool = False
+    """The last answer was to make history shorter, which was tried; the host is asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class Think:
     view: View
     purpose: Purpose = "step"
     attempt: int = 1
+    output_max: int | None = None
+    """Tokens that the answer may have, where that is fewer than others may."""
+    timeout_s: float | None = None
+    """Seconds after which the attempt has failed; None: when the transport says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,8 @@ class Compact:
     """Replace old history by a summary."""
 
     why: str = "threshold"
+    bounds: tuple[int, int] | None = None
+    """What goes, where that has been decided already."""
 
 
 @dataclass(frozen=True, slots=True)

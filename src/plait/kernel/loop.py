@@ -90,8 +90,7 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     if rules.max_steps is not None and state.steps >= rules.max_steps:
         steps = "1 step" if rules.max_steps == 1 else f"{rules.max_steps} steps"
         return End("max_steps", detail=f"reached max iterations ({steps})")
-    plan: Plan = yield Boundary(state.steps + 1, "step")
-    end = yield from _obey(state, plan, rules)
+    end = yield from _before_step(state, rules)
     if end is not None or state.is_answered:
         return end
     concern = guards.before_step(state, rules.guards)
@@ -105,6 +104,20 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     if reply.halt is not None:
         raise Interrupted("error") from reply.halt
     return None
+
+
+def _before_step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
+    """Ask the host what now; once more where history was to be made shorter, as all else is about what is left."""
+    is_shrunk = False
+    while True:
+        plan: Plan = yield Boundary(state.steps + 1, "step", is_shrunk)
+        compaction = plan.compact
+        if is_shrunk and compaction is not None and compaction.bounds is None:
+            plan, compaction = replace(plan, compact=None), None
+        end = yield from _obey(state, plan, rules)
+        if compaction is None or end is not None or state.is_answered:
+            return end
+        is_shrunk = True
 
 
 def _finish(state: State, tools: ToolTable, rules: Rules) -> Generator[Effect, Any, End | None]:
@@ -157,7 +170,7 @@ def _obey(state: State, plan: Plan, rules: Rules) -> Generator[Effect, Any, End 
     if plan.stop is not None:
         return End(plan.stop.reason, plan.final_reply, detail=plan.stop.detail)
     if plan.compact is not None:
-        yield from compact(state, rules.shrinking, plan.compact.why)
+        yield from compact(state, rules.shrinking, plan.compact.why, plan.compact.bounds)
     if plan.replace is not None:
         there = plan.replace
         _refuse(fault_of_replacement(state.history, there))

@@ -25,7 +25,6 @@ from plait.core.facts import (
 )
 from plait.core.messages import ToolCall, assistant
 from plait.core.usage import Usage
-from plait.kernel.compact import select, size_chars
 from plait.kernel.effects import (
     NOTHING,
     Allow,
@@ -42,7 +41,7 @@ from plait.kernel.effects import (
     Think,
     Wait,
 )
-from plait.kernel.rules import Rules
+from plait.kernel.spans import weight
 from plait.kernel.state import State
 
 _LOOPS_OWN: Final = frozenset(
@@ -92,7 +91,7 @@ class Playback:
             found.append(fact)
         return tuple(found)
 
-    def plan(self, at: Boundary, state: State, rules: Rules) -> Plan:
+    def plan(self, at: Boundary, state: State) -> Plan:
         """Return what the host wanted at a boundary."""
         fact = self.next
         if isinstance(fact, TurnEnd):
@@ -103,12 +102,11 @@ class Playback:
             return NOTHING if is_loops or is_thrown else Plan(stop=Stop(fact.reason, fact.detail))
         plan, ahead = NOTHING, 0
         if isinstance(fact, Reset) and fact.why == "compaction":
-            span = select(state.history, state.turn_began, rules.shrinking.keep_last_units)
-            if span is None or (span.start, span.end) != (fact.start, fact.end):
-                return NOTHING  # made after a request that did not fit
-            plan, ahead = Plan(compact=Compact()), 1
+            # One that was made after a request that did not fit comes to the same here.
+            plan, ahead = Plan(compact=Compact(bounds=(fact.start, fact.end))), 1
         elif isinstance(fact, Reset) and fact.why == "compaction_skipped":
-            plan, ahead = Plan(compact=Compact()), 1
+            # Nothing is gained by what is longer than everything.
+            plan, ahead = Plan(compact=Compact(bounds=(fact.start, len(state.history)))), 1
         if isinstance(fact := self.peek(ahead), Reset) and fact.why not in _AFTER_FAILURES:
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1
@@ -146,14 +144,12 @@ class Playback:
         """Return the answer to a request for a summary."""
         fact = self.next
         if not isinstance(fact, Reset) or fact.why != "compaction":
-            # Nothing was gained by it: nothing is by this one. It left a trace where it was paid for.
-            useless = assistant("-" * (size_chars(ask.view.history) + 1))
-            if isinstance(fact, Reset) and fact.is_skipped and fact.usage is not None:
-                return Reply(useless, "end_turn", fact.usage)
+            # Nothing was gained by it: nothing is by this one. It left a trace where it was paid for, or wanted.
+            useless = assistant("-a" * (weight(ask.view.history) + 1))
+            if isinstance(fact, Reset) and fact.is_skipped:
+                return Reply(useless, "end_turn", fact.usage or Usage.UNAVAILABLE)
             return self.halt() or Reply(useless, "end_turn")
-        if fact.usage is None:
-            return _failed("protocol")
-        return Reply(assistant(fact.messages[0].content), "end_turn", fact.usage)
+        return Reply(assistant(fact.messages[0].content), "end_turn", fact.usage or Usage.UNAVAILABLE)
 
     def verdict(self, ask: Approve) -> Allow | Deny | Ask | Interrupted | None:
         """Return how a call was judged; None where its round was interrupted before.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from plait.core.exchange import Reply
-from plait.core.facts import Decided, Fact, MessageAdded, TurnStart
+from plait.core.facts import Decided, Fact, MessageAdded, Observation, Reset, TurnStart
 from plait.core.usage import Usage
 from plait.kernel.effects import Act, Approve, Boundary, Effect, Record, Think, Wait
 from plait.kernel.loop import Loop, turn
@@ -116,7 +116,7 @@ class _Director:
     def _answer(self, effect: Boundary | Think | Approve | Wait) -> object:
         match effect:
             case Boundary():
-                return self._log.plan(effect, self._state, self._rules)
+                return self._log.plan(effect, self._state)
             case Think():
                 return self._log.summary(effect) if effect.purpose == "compaction" else self._reply(effect)
             case Approve():
@@ -139,6 +139,8 @@ class _Director:
     def _compare(self, effect: Record) -> None:
         """Compare what the loop records with what was; a log that ends here ended with its process."""
         for made in effect.facts:
+            if isinstance(made, Observation):
+                continue
             recorded = self._log.next
             if recorded is None:
                 return
@@ -181,4 +183,6 @@ def _lean(fact: Fact) -> Fact:
     """Return a fact without what only the world knows."""
     if isinstance(fact, MessageAdded):
         return replace(fact, sent="", usage=fact.usage or (Usage.UNAVAILABLE if fact.stop else None))
+    if isinstance(fact, Reset) and fact.usage == Usage.UNAVAILABLE:
+        return replace(fact, usage=None)
     return fact

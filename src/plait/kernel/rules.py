@@ -80,7 +80,18 @@ class Shrinking:
     """Messages kept as they are, a call and its results counting as one."""
     tries_max: int = 3
     """Compactions for one request that does not fit."""
-    summary_tokens_max: int = 2_000
+    keep_last_turns: int | None = None
+    """Turns kept as they are, and steps inside a single long turn; None keeps units."""
+    kept_tokens_max: int = 20_000
+    """Where turns are kept: fewer are, when they are larger than this."""
+    chars_min: int = 0
+    """Less text than this is not summarised."""
+    trigger_tokens: int | None = None
+    """Size of a request from which history is summarised before it: None is as the host thinks fit, 0 never."""
+    summary_tokens_max: int | None = None
+    """Tokens that a summary may have; None leaves it to what every answer may have."""
+    summary_timeout_s: float | None = 180.0
+    """Seconds after which a summary is given up."""
 
 
 @dataclass(frozen=True, slots=True)

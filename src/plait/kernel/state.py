@@ -31,6 +31,10 @@ from plait.core.values import dataclass
 from plait.kernel.effects import Record
 from plait.kernel.gauge import Gauge
 
+PATIENCE_MIN: Final = 3
+PATIENCE_MAX: Final = 48
+_LONG_AGO: Final = 1_000_000
+
 
 class FoldError(ValueError):
     """A fact does not fit the state before it: the log it comes from is not whole."""
@@ -98,9 +102,11 @@ class State:
         "last_stop",
         "last_usage",
         "nudges",
+        "patience",
         "retry",
         "round",
         "shrinks",
+        "since_shrink",
         "steps",
         "steps_before",
         "turn_began",
@@ -125,6 +131,10 @@ class State:
         """Failed requests since the last answer."""
         self.shrinks = 0
         """Compactions since the last answer."""
+        self.since_shrink = _LONG_AGO
+        """Answers since history was made shorter last, or could not be."""
+        self.patience = PATIENCE_MIN
+        """Answers that have to come before it is made shorter again, unless a request does not fit."""
         self.nudges = 0
         """Warnings that the loop gave the model in this turn."""
         self.retry: RetryScheduled | None = None
@@ -191,6 +201,7 @@ class State:
         if message.role != "assistant":
             return
         self.steps += 1
+        self.since_shrink += 1
         self.attempts = self.shrinks = 0
         self.retry = None
         self.last_stop = fact.stop
@@ -247,6 +258,8 @@ class State:
             raise FoldError(f"messages {fact.start} to {fact.end} were replaced in a history of {len(self.history)}")
         if fact.usage is not None:
             self._spend(fact.usage)
+        if fact.is_skipped or fact.why == "compaction":
+            self._note_shrink()
         if fact.is_skipped:
             return
         self.gauge.cut(fact.start, self.history)
@@ -256,7 +269,6 @@ class State:
         self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
         self.turn_began = _moved(self.turn_began, fact)
         self.last_usage = None
-        self.call_ids.update(call.id for message in fact.messages for call in message.tool_calls)
         # Whatever was to be tried again: it is another request now, and does not wait.
         self.retry = None
         if fact.why == "compaction":
@@ -264,6 +276,13 @@ class State:
         elif fact.why == CLEAR:
             self.usage_before, self.turn_usage = Usage.ZERO, Usage.ZERO
             self.steps_before = -self.steps
+
+    def _note_shrink(self) -> None:
+        """Wait longer each time for which the last wait was in vain; several for one request are one."""
+        if self.since_shrink:
+            is_soon = self.since_shrink <= self.patience + 1
+            self.patience = min(2 * self.patience, PATIENCE_MAX) if is_soon else PATIENCE_MIN
+        self.since_shrink = 0
 
     def _retry(self, fact: RetryScheduled) -> None:
         self.attempts = fact.attempt

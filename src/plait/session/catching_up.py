@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
-from plait.core.errors import ModelError, PlaitError
+from plait.core.errors import ContextWindowExceededError, ModelError, PlaitError
 from plait.engine.result import error_of, status_of
-from plait.events.named import Error
+from plait.events.named import ContextOverflowAbort, Error
 from plait.kernel.effects import End
 from plait.session.clients import adapter_of
 from plait.session.session import Live, Session, follow
@@ -29,6 +29,8 @@ def error_told(session: Session, live: Live, end: End, began_s: float) -> PlaitE
     model = live.conversation.model
     error = error_of(end, model=model.name, endpoint=str(getattr(model, "endpoint", session["endpoint"])))
     if error is not None and status_of(end.reason) == "error":
+        if isinstance(error, ContextWindowExceededError):
+            live.hub.emit(ContextOverflowAbort(live.conversation.state.shrinks))
         adapter = adapter_of(None if live.model is None else live.model[0])
         live.hub.emit(_error_event(error, time.monotonic() - began_s, adapter))
     return error

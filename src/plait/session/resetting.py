@@ -18,7 +18,8 @@ from plait.core.usage import Usage
 from plait.engine.result import Status, status_of
 from plait.events.named import CompactionSkipped
 from plait.events.reducer import counts
-from plait.kernel.compact import SKIPPED, size_chars
+from plait.kernel.compact import SKIPPED
+from plait.kernel.spans import size_chars
 from plait.session.asked import keep_pin
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up, error_told

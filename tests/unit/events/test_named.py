@@ -146,6 +146,16 @@ def test_colour_is_only_decoration() -> None:
         (named.ContentStreamEnd(), "\n"),
         (named.TokenLimit(30, 20, 50, 20), "[token limit: 30 of 20 used in this turn]"),
         (named.Compaction("s", 12), "[12 messages were replaced by a summary]"),
+        (named.CompactionRetry(4), "[the conversation does not fit the request for its summary; a part of it is sent]"),
+        (
+            named.CompactionPreparationSkipped("no\x1b"),
+            "[no summary was written, a list of what went takes its place: no\\x1b]",
+        ),
+        (named.ContextOverflowRetry(1), "[the conversation did not fit the model; it was made shorter]"),
+        (
+            named.ContextOverflowAbort(3),
+            "[the conversation does not fit the model, and cannot be made shorter]",
+        ),
         (named.SessionRestored("s1", 3), "[session s1 goes on with 3 messages]"),
         (named.RetryScheduled(1, 0.5, "timeout", "slow"), "[timeout: slow; again in 0.5 s]"),
         (named.AttemptReset(1, 2, 3), "\n[the answer so far is withdrawn; attempt 2]"),

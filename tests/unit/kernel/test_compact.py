@@ -8,10 +8,11 @@ from hypothesis import given, strategies as st
 
 from plait.core.facts import Reset
 from plait.core.messages import Image, Message, Text, ToolCall, ToolResult, assistant, user
-from plait.kernel.compact import select, size_chars, structural
+from plait.kernel.compact import structural
 from plait.kernel.effects import Compact, End, Interrupted, Plan
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Rules, Shrinking
+from plait.kernel.spans import select, size_chars
 from tests.helpers.worlds import SPENT, TASK, World, call, failed, look_at, said
 
 COMPACT = Plan(compact=Compact())

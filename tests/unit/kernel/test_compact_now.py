@@ -10,10 +10,11 @@ from hypothesis import given, strategies as st
 from plait.core.facts import Reset
 from plait.core.messages import Message, Text, user
 from plait.core.usage import Usage
-from plait.kernel.compact import compact_now, select_turns
+from plait.kernel.compact import compact_now
 from plait.kernel.effects import End, Interrupted
 from plait.kernel.history import fault_in
 from plait.kernel.scripted import Trace, play
+from plait.kernel.spans import select_turns
 from plait.kernel.state import State, fold
 from tests.helpers.worlds import SPENT, World, failed, look_at, said, texts
 from tests.unit.kernel.test_compact import histories

@@ -133,7 +133,9 @@ class TrustStore:
     def _changing(self) -> Iterator[dict[str, Any]]:
         """Give the list to be changed, one process at a time, and put it in place as a whole."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (*reversed(self.path.parent.parents), self.path.parent):
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir(0o700)
             lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error

@@ -6,6 +6,7 @@ Floor: 0. Owns: known values in their disguises, and what is held back at the en
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -160,6 +161,8 @@ def _disguises(value: str) -> Iterator[str]:
     yield value
     yield value[::-1]
     yield from (quote(value, safe="", errors="replace"), quote_plus(value, errors="replace"))
+    for is_ascii in (True, False):
+        yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
     yield raw.hex()
     yield raw.hex().upper()
     for alignment in range(3):

@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_BEFORE: Final = r"(?<![A-Za-z0-9_])"
+_BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
+"""In JSON a line's first word stands behind a backslash and a letter."""
 _AFTER: Final = r"(?![A-Za-z0-9_])"
 
 

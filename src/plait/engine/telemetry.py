@@ -23,6 +23,7 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
 from plait.events.reducer import iso
+from plait.store.disk import make_private_folder
 from plait.tools.redaction import Redaction, without_secrets
 
 _HASH_CHARS: Final = 12
@@ -128,7 +129,7 @@ class JsonlTelemetry(NullTelemetry):
         if self.error is not None:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._path.parent)
             with open(self._path, "a", encoding="utf-8", opener=_private) as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from plait.config.places import project_root
 from plait.store.layout import state_home
+from plait.store.owning import refuse_shared
 
 if TYPE_CHECKING:
     from plait.config.trust import TrustStore
@@ -53,10 +54,16 @@ def vouched(folder: str | os.PathLike[str], trust: bool | None) -> Vouched:
 
 
 def trust_store() -> TrustStore:
-    """Return the user's list of trusted repositories."""
+    """Return the user's list of trusted repositories.
+
+    Raises:
+        ConfigError: somebody else could write it.
+    """
     from plait.config.trust import FILE_NAME, TrustStore  # most folders bring nothing along
 
-    return TrustStore(state_home(os.environ) / FILE_NAME)
+    home = state_home(os.environ)
+    refuse_shared(home)
+    return TrustStore(home / FILE_NAME)
 
 
 def _brings_something(root: str) -> bool:

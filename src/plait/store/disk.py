@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,13 @@ def make_private_folder(path: Path) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, PRIVATE_FOLDER)
             sync_folder(folder.parent)
+
+
+def owner_of(folder: Path) -> tuple[int | None, bool]:
+    """Return the user whose folder it is, None for this one, and whether everybody may write in it."""
+    status = os.stat(folder)
+    own = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
+    return None if status.st_uid == own else status.st_uid, bool(status.st_mode & stat.S_IWOTH)
 
 
 def open_file(path: Path, flags: int) -> int:

@@ -20,6 +20,7 @@ from plait.core.values import dataclass
 from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL, JsonlLog
+from plait.store.owning import refuse_shared
 from plait.store.records import (
     BIRTH_BYTES_MAX,
     Chain,
@@ -57,6 +58,7 @@ def open_journal(
         SessionBusy: another process writes it.
         JournalCorrupt: it is damaged before the tail; nothing was changed.
         JournalFull: there is no room for a new one.
+        ConfigError: somebody else could write in its folder.
     """
     return open_journal_at(folder / JOURNAL, conversation, now_ms, header=header)
 
@@ -67,6 +69,7 @@ def open_journal_at(
     """Open a journal whatever its file is called; see `open_journal`."""
     try:
         disk.make_private_folder(path.parent)
+        refuse_shared(path.parent)
         fd = _locked(path)
         try:
             return _opened(fd, path, (conversation, header or {}), now_ms)

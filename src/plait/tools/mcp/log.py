@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from plait.core.redact import redact_secrets
+from plait.store.disk import make_private_folder
 
 LOG_BYTES_MAX: Final = 1 << 20
 """The size of one log; the one before it is kept beside it."""
@@ -37,7 +38,7 @@ class ServerLog:
 
     def add(self, line: bytes, kind: str = "stderr") -> None:
         """Take a line; what is longer than 2,000 bytes is cut."""
-        text = line[:_LINE_BYTES_MAX].decode("utf-8", "replace").strip()
+        text = redact_secrets(line[:_LINE_BYTES_MAX].decode("utf-8", "replace").strip())[0]
         if not text:
             return
         with self._lock:
@@ -51,7 +52,7 @@ class ServerLog:
     def tail(self) -> str:
         """Return the last lines of its standard error as one, without secrets, for an error message."""
         with self._lock:
-            return redact_secrets(" | ".join(self._tail))[0][-500:]
+            return " | ".join(self._tail)[-500:]
 
     def forget(self) -> None:
         """Begin the last lines anew; the file keeps all."""
@@ -82,7 +83,7 @@ class ServerLog:
 
     def _open(self) -> int:
         assert self.path is not None
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         if self.path.exists() and self.path.stat().st_size > LOG_BYTES_MAX // 2:
             self.path.replace(self.path.with_suffix(".log.old"))

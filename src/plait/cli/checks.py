@@ -6,7 +6,6 @@ Floor: 7. Owns: the checks of `plait doctor`; never: repairing anything, or a ke
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,6 @@ from plait.store.layout import state_home
 Status = Literal["ok", "warn", "fail"]
 
 _PACKAGES: Final = ("click", "rich", "orjson", "jiter", "jsonschema-rs")
-_PROBE_TIMEOUT_S: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +82,17 @@ def program(name: str, command: str, without: str) -> Check:
 
 
 def bubblewrap() -> Check:
-    """Check that commands could be fenced, by fencing one: a program that is there may still be forbidden to."""
-    path = shutil.which("bwrap")
-    if path is None:
-        return Check("bubblewrap", "warn", "not found", "commands cannot be fenced; install bubblewrap to have a fence")
-    argv = [path, "--ro-bind", "/", "/", "--unshare-all", "--dev", "/dev", "--proc", "/proc", "true"]
-    try:
-        ran = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("bubblewrap", "warn", f"does not run: {error}", "commands cannot be fenced here")
-    if ran.returncode:
-        reason = ran.stderr.strip().splitlines()[:1]
-        return Check(
-            "bubblewrap", "warn", f"cannot make a fence: {' '.join(reason)}", "allow user namespaces to have one"
-        )
-    return Check("bubblewrap", "ok", f"{path} makes a fence")
+    """Check that commands can be fenced, by fencing one: a program that is there may still be forbidden to."""
+    from plait.core.errors import Refusal
+    from plait.hands.fence.fence import open_fence
+    from plait.hands.fence.policy import SandboxPolicy
+
+    with tempfile.TemporaryDirectory(prefix="plait-doctor-") as folder:
+        try:
+            fence = open_fence(SandboxPolicy(folder))
+        except Refusal as refusal:
+            return Check("sandbox", "warn", refusal.message, refusal.hint)
+    return Check("sandbox", "ok", f"{fence.level} makes a fence; `plait doctor sandbox` proves it")
 
 
 def encoding(stream: TextIO) -> Check:

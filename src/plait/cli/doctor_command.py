@@ -22,16 +22,24 @@ _MARKS: Final[Mapping[str, str]] = {"ok": "[ OK ]", "warn": "[WARN]", "fail": "[
 
 
 @click.command(short_help="Check what plait needs on this machine.")
+@click.argument("what", type=click.Choice(["sandbox"]), required=False)
 @click.option("--endpoint", metavar="URL", help="Also ask this endpoint (a URL, or a provider's name) for its models.")
 @click.option("-m", "--model", metavar="NAME", help="A model that the endpoint should know.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the endpoint's key.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(endpoint: str | None, model: str | None, key_env: str | None, as_json: bool) -> int:
+def doctor(what: str | None, endpoint: str | None, model: str | None, key_env: str | None, as_json: bool) -> int:
     """Check Python, packages, helpers, the terminal, the state folder and which keys are set.
+
+    `plait doctor sandbox` has a fenced process try to break out instead, and shows which promises of the sandbox hold
+    on this machine; exit code 1 where there is no fence or one of its promises was broken.
 
     Names of key variables are shown, never their values. Without --endpoint nothing goes over the network.
     Exit code 1 when a check fails; a warning is none.
     """
+    if what is not None:
+        from plait.cli.sandbox_check import check_sandbox
+
+        return check_sandbox(as_json=as_json)
     found: list[Check] = []
     for check in machine_checks(os.environ):
         found.append(check)

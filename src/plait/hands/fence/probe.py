@@ -22,7 +22,7 @@ from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, RunOptions
 from plait.hands.fence import attempts
 from plait.hands.fence.fence import BubblewrapFence, Fence, open_fence
-from plait.hands.fence.policy import SandboxPolicy
+from plait.hands.fence.policy import ResourceLimits, SandboxPolicy
 from plait.hands.fence.seccomp import MACHINES
 from plait.hands.process import run
 from plait.hands.process_tree import Tree, stop_marked
@@ -71,6 +71,7 @@ _BEYOND_LANDLOCK: Final = frozenset(
 _VARIABLE: Final = "PLAIT_PROBE_TOKEN"
 _PROBE_S: Final = 60.0
 _PROCESSES: Final = 64
+_BYTES: Final = 1 << 29
 _AT_HOME_MAX: Final = 50
 _KEPT: Final = CaptureLimits(head_bytes=1 << 20, tail_bytes=0)
 
@@ -120,10 +121,16 @@ def prove_fence(policy: SandboxPolicy, *, binary: str = "bwrap") -> Proof:
 
 
 @cache
-def _prove(binary: str, landlock_alone: bool, limits: Any, user: int) -> Proof:
+def _prove(binary: str, landlock_alone: bool, limits: ResourceLimits, user: int) -> Proof:
     with ExitStack() as stack:
         target = stack.enter_context(_targets())
-        small = replace(limits, processes=min(limits.processes, _PROCESSES))
+        # Of their own size, so that it is the limit that refuses and not the machine.
+        small = replace(
+            limits,
+            processes=min(limits.processes, _PROCESSES),
+            memory_bytes=min(limits.memory_bytes, _BYTES),
+            file_bytes=min(limits.file_bytes, _BYTES),
+        )
         policy = SandboxPolicy(
             target["workspace"], read_only_paths=("read-only",), limits=small, landlock_alone=landlock_alone
         )

@@ -1,0 +1,143 @@
+"""Sessions whose calls run elsewhere: all of a session behind one fence, or with an executor of the host's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plait import Tool, execute_tool_call, init_session, load_specification, register_hook
+from plait.core.errors import ConfigError
+from plait.hands.fence.policy import SandboxPolicy
+from plait.session.session import Session
+from plait.tools.executor import LocalToolExecutor
+from plait.tools.fenced_executor import BubblewrapToolExecutor
+
+LEVEL = "bubblewrap+seccomp+landlock"
+MODULE = '''
+import os
+
+def double(n: int) -> dict:
+    """Double a number."""
+    return {"twice": 2 * n, "root": os.path.exists(OUTSIDE)}
+
+async def later(text: str) -> tuple:
+    """Say it later."""
+    return text, {"heard": True}
+'''
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep sessions apart from an empty workspace."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def opened(*tools: Tool, **options: Any) -> Session:
+    """Open a session with the default tools and some more."""
+    spec = load_specification("m", "http://127.0.0.1:1/v1")
+    return init_session(spec, tools=tools, strict_cache_proof=False, session_id="s", **options)
+
+
+def test_one_fence_is_around_everything(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built-in tools, their other names, hooks and own tools run inside; the journal says what the fence was."""
+    (work / "own_tools_of_this_test.py").write_text(MODULE.replace("OUTSIDE", repr(str(tmp_path / "state"))))
+    monkeypatch.syspath_prepend(str(work))
+    import own_tools_of_this_test as own  # type: ignore[import-not-found]
+
+    parameters = {"type": "object", "properties": {"text": {"type": "string"}}}
+    tools = (
+        Tool("double", "d", own.double, sandbox=True),
+        Tool("later", "d", own.later, sandbox=True),
+        Tool("echo", "d", lambda text: text, parameters=parameters, sandbox=lambda given: ["echo", given["text"]]),
+        Tool("bare", "d", own.double),
+        Tool("local", "d", lambda text: text, parameters=parameters, sandbox=True),
+    )
+    executor = BubblewrapToolExecutor(SandboxPolicy(work))
+    with opened(*tools, tool_executor=executor) as session:
+        hook = f"ls {tmp_path / 'state'} > hooked 2>&1; touch /etc/hooked"
+        register_hook(session, "PreToolUse", command=hook, matcher="Bash")
+        said = {
+            name: execute_tool_call(session, name, arguments)
+            for name, arguments in (
+                ("exec_shell", {"command": f"pwd; ls {tmp_path}; cat hooked"}),
+                ("bash", {"command": "touch /etc/x || echo no"}),
+                ("read_file", {"path": "/etc/passwd"}),
+                ("write_file", {"path": ".mcp.json", "content": "{}"}),
+                ("double", {"n": 4}),
+                ("later", {"text": "hello"}),
+                ("echo", {"text": "a  b"}),
+                ("bare", {"n": 4}),
+                ("local", {"text": "x"}),
+            )
+        }
+        lines = (tmp_path / "state/sessions/s/journal.jsonl").read_text().splitlines()
+
+    shell = said.pop("exec_shell").split("\n")
+    assert (str(work), "work") == (shell[0], shell[1])
+    assert any("cannot access" in line for line in shell)
+    assert "no" in said.pop("bash")
+    assert ("hello", "a  b") == (said.pop("later"), said.pop("echo"))
+    assert {"twice": 8, "root": False} == json.loads(said.pop("double"))
+    assert ["ERROR"] * 4 == [text[:5] for text in said.values()]
+    start = next(json.loads(line)["data"] for line in lines if '"session_start"' in line)
+    assert (LEVEL, str(work)) == (start["sandbox"], start["sandbox_policy"]["workspace"])
+    assert 6 == sum(LEVEL in line for line in lines)  # the start, and each call that ran a command
+
+
+def test_an_executor_of_the_hosts_gets_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under their advertised names, with the entry of the dispatch table, and with the session's id alone."""
+    monkeypatch.chdir(tmp_path)
+    calls: list[tuple[str, Mapping[str, object], Mapping[str, Any], Mapping[str, object]]] = []
+
+    class Elsewhere:
+        def execute(
+            self,
+            tool_name: str,
+            args: Mapping[str, object],
+            dispatch_entry: Mapping[str, object],
+            *,
+            session: Mapping[str, object],
+        ) -> tuple[str, dict[str, object]]:
+            calls.append((tool_name, args, dispatch_entry, session))
+            return "elsewhere", {"ok": tool_name != "exec_shell"}
+
+    def own(number: int) -> int:
+        """Never called here."""
+        raise AssertionError(number)
+
+    with opened(Tool("own", "d", own), tool_executor=Elsewhere(), durable=False) as session:
+        said = [
+            execute_tool_call(session, name, arguments)
+            for name, arguments in (("own", {"number": 3}), ("read_file", {"path": "x"}), ("bash", {"command": "true"}))
+        ]
+
+    assert ["elsewhere"] * 3 == said
+    assert [("own", {"number": 3}), ("read_file", {"path": "x"})] == [call[:2] for call in calls[:2]]
+    assert (own, "t_read") == tuple(call[2]["python_function"] for call in calls[:2])
+    assert all({"session_id": "s"} == call[3] for call in calls)
+    assert 3 == len(calls)
+
+
+def test_what_cannot_execute_is_refused(work: Path, tmp_path: Path) -> None:
+    """Something without `execute`, and a fence around another folder, are configuration errors."""
+    with pytest.raises(ConfigError, match="no execute"):
+        opened(tool_executor=object())
+    executor = BubblewrapToolExecutor(SandboxPolicy(work))
+    with pytest.raises(ConfigError, match="is not the sandbox's"):
+        opened(tool_executor=executor, workspace=tmp_path)
+
+
+def test_the_local_executor_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it a session has plait's own tools, unchanged."""
+    monkeypatch.chdir(tmp_path)
+    with opened(tool_executor=LocalToolExecutor(), durable=False) as session:
+        assert str(tmp_path) in execute_tool_call(session, "exec_shell", {"command": "pwd"})

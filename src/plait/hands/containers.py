@@ -164,7 +164,7 @@ class DockerSandbox:
 
         found = next((path for name in _ENGINES if (path := find_program(name, os.environ, self.working_dir))), None)
         if found is None:
-            return MISSING, "", "docker sandbox unavailable: neither docker nor podman is installed"
+            return MISSING, "", "neither docker nor podman is installed"
         options = RunOptions(
             cwd="/",
             environment=child_environment(os.environ),
@@ -175,7 +175,7 @@ class DockerSandbox:
         try:
             return _ran(run(Command((found, *arguments)), options), timeout_s)
         except Refusal as refusal:
-            return MISSING, "", f"docker sandbox unavailable: {refusal.message}"
+            return MISSING, "", refusal.message
 
 
 def make_sandbox(

@@ -117,11 +117,11 @@ def prove_fence(policy: SandboxPolicy, *, binary: str = "bwrap") -> Proof:
     It is tried in a directory of its own with the policy's limits and kind of fence, not in the policy's workspace.
     At most 700 processes are started at a time, and about a minute is waited; never raises for a missing fence.
     """
-    return _prove(binary, policy.landlock_alone, policy.limits, os.geteuid())
+    return _prove(binary, policy.landlock_alone, policy.limits, (os.geteuid(), os.environ.get("PATH")))
 
 
 @cache
-def _prove(binary: str, landlock_alone: bool, limits: ResourceLimits, user: int) -> Proof:
+def _prove(binary: str, landlock_alone: bool, limits: ResourceLimits, _who: object) -> Proof:
     with ExitStack() as stack:
         target = stack.enter_context(_targets())
         # Of their own size, so that it is the limit that refuses and not the machine.

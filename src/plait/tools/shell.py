@@ -185,6 +185,8 @@ class Shell:
             errors_spill_path=paths[-1],
             mark=mark,
             fence=options.fence,
+            # A fence ends with its command; nothing is left of it once its result is told.
+            leftovers="leave" if options.fence is None else "kill",
         )
 
     def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:

@@ -70,6 +70,8 @@ _BEYOND_LANDLOCK: Final = frozenset(
 """What Landlock alone does not promise; the limit of processes besides."""
 _VARIABLE: Final = "PLAIT_PROBE_TOKEN"
 _PROBE_S: Final = 60.0
+_DEAD_S: Final = 2.0
+"""How long the processes of a fence may take to end after its command."""
 _PROCESSES: Final = 64
 _BYTES: Final = 1 << 29
 _AT_HOME_MAX: Final = 50
@@ -161,7 +163,8 @@ def _tried(fence: Fence, target: Mapping[str, Any]) -> dict[str, tuple[str, str]
         mark=mark,
     )
     done = run(command, options)
-    left = Tree(0, mark).members()
+    tree = Tree(0, mark)
+    left = [] if tree.wait_until_dead(_DEAD_S) else tree.members()
     stop_marked(mark)
     try:
         said: dict[str, tuple[str, str]] = json.loads(done.output.head)

@@ -174,7 +174,7 @@ def test_what_a_background_child_holds_open_ends_with_the_command(workspace: Pat
     fence = open_fence(SandboxPolicy(workspace))
     mark = os.urandom(8).hex()
 
-    done = inside(fence, "sleep 60 & echo done", mark=mark)
+    done = inside(fence, "sleep 60 & echo done", mark=mark, leftovers="kill")
 
     assert ("exited", 0, "done\n", None) == (done.end, done.exit_code, done.output.head, done.leftover)
     assert [] == Tree(0, mark).members()

@@ -110,7 +110,7 @@ def test_many_may_write_its_input_and_one_of_them_ends_it(place: Place) -> None:
     assert "one\na\x04btwo\nlastend\n" == text
     job.stop()
     ended(job)
-    assert None is job.input_path
+    wait_for(lambda: job.input_path is None)
 
 
 def test_at_the_deadline_everything_dies_that_the_line_has_started(place: Place) -> None:
@@ -214,7 +214,7 @@ def test_a_job_without_its_supervisor_is_lost_and_stopped(place: Place) -> None:
     os.kill(int(job.entry.read().began["pid"]), signal.SIGKILL)
     state = ended(job)
     assert ("lost", None, False) == (state.end, state.exit_code, is_alive(pid))
-    assert None is job.input_path
+    wait_for(lambda: job.input_path is None)
 
 
 def test_a_stranger_with_the_supervisors_id_is_left_alone(place: Place) -> None:

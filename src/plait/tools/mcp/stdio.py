@@ -50,7 +50,8 @@ def environment_of(config: ServerConfig, environ: Mapping[str, str], mark: str) 
     return {**base, **own, MARK: mark_of(environ, mark)}
 
 
-def _argv_of(config: ServerConfig) -> tuple[str, ...]:
+def argv_of(config: ServerConfig) -> tuple[str, ...]:
+    """Return what is started for a server."""
     argv = (config.command, *config.args)
     return argv if config.fence is None else config.fence.wrap(Command(argv)).argv
 
@@ -65,7 +66,7 @@ async def stdio_transport(
     """
     mark = new_id("m")
     process = await asyncio.create_subprocess_exec(
-        *_argv_of(config),
+        *argv_of(config),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from plait.core.usage import Usage
     from plait.engine.agent import Agent, Profile
     from plait.engine.approval import Approver, AutoApprover, decide
+    from plait.engine.budget import Budget
+    from plait.engine.budget_guard import BudgetGuard
     from plait.engine.cli_approver import CliApprover
     from plait.engine.context_manager import ContextManager
     from plait.engine.kernel_config import Config
@@ -189,6 +191,8 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.core.usage", "Usage"),
         ("plait.engine.agent", "Agent Profile"),
         ("plait.engine.approval", "Approver AutoApprover decide"),
+        ("plait.engine.budget", "Budget"),
+        ("plait.engine.budget_guard", "BudgetGuard"),
         ("plait.engine.context_manager", "ContextManager"),
         ("plait.engine.kernel_config", "Config"),
         ("plait.engine.cli_approver", "CliApprover"),
@@ -282,6 +286,8 @@ __all__ = [
     "Ask",
     "AuthenticationError",
     "AutoApprover",
+    "Budget",
+    "BudgetGuard",
     "CANONICAL_TOOLS",
     "CacheProofError",
     "Cancel",

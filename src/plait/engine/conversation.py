@@ -139,7 +139,7 @@ class Conversation:
         """
         with self._held():
             if self._achannel is None:
-                self._achannel = self.model.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
+                self._achannel = self._payer.aopen(replace(self.terms.setup, tell=teller(self.observers, self._alog)))
                 self.cache.opened(self._achannel)
             if self.state.in_turn and not resume and not self.state.lacks_question:
                 end = await self._adrive(turn(self.state, self.terms.tools, self._rules, resume=True), cancel)
@@ -229,6 +229,16 @@ class Conversation:
             self.cache.closing(channel)
             await channel.aclose()
 
+    @property
+    def _payer(self) -> Model:
+        """The model, whose requests are paid for where somebody holds the purse."""
+        purse = self.terms.policy.limits.budget
+        if purse is None:
+            return self.model
+        from plait.engine.purse import paid_from  # most conversations share nothing
+
+        return paid_from(purse, self.model)
+
     def _roomy(self) -> Rules:
         """The terms' rules, and the room that the model's window leaves."""
         room = room_of(self.model, self.terms.setup)
@@ -236,7 +246,7 @@ class Conversation:
 
     def _open_line(self) -> None:
         if self._channel is None:
-            self._channel = self.model.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
+            self._channel = self._payer.open(replace(self.terms.setup, tell=teller(self.observers, self._log)))
             self.cache.opened(self._channel)
 
     def _drive(self, loop: Loop, cancel: Cancel | None) -> End:

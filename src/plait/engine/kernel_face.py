@@ -40,6 +40,7 @@ from plait.tools.redaction import Redaction
 from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from plait.engine.purse import Purse
     from plait.tools.mcp.face import RunningServer
 
 
@@ -51,7 +52,7 @@ def build_runtime(
     approver: Approver | None = None,
     model: Model | None = None,
     mcp_servers: object = None,
-    budget: object | None = None,
+    budget: Purse | None = None,
     memory: object | None = None,
     sandbox: object | None = None,
 ) -> tuple[Agent, NullTelemetry, tuple[object, ...]]:
@@ -65,12 +66,13 @@ def build_runtime(
         approver: judges gated calls in place of a `CliApprover` with the configured policy.
         model: asked in place of the configured one.
         mcp_servers: MCP servers, see `plait.register_mcp_servers`; all of them begin, or none and an error is raised.
+        budget: a `BudgetGuard` of each run, or a `Budget` shared with others, beside what the configuration limits.
 
     Raises:
         ConfigError: no model is named, or something was asked for that is not available yet.
         MCPError: an MCP server cannot be started.
     """
-    for name, value in (("budget", budget), ("memory", memory), ("sandbox", sandbox)):
+    for name, value in (("memory", memory), ("sandbox", sandbox)):
         if value:
             raise ConfigError(f"build_runtime({name}=…) is not available yet", hint=f"leave {name} out")
     asked = model or make_model(config)
@@ -90,7 +92,7 @@ def build_runtime(
         asked,
         registry,
         approver=approver or _approver(config, asked),
-        limits=limits_of(config),
+        limits=replace(limits_of(config), budget=budget),
         context=ContextManager(keep_recent_turns=config.keep_recent_turns),
         plan_mode=config.plan_mode,
         redact=redaction or False,
@@ -197,6 +199,7 @@ def limits_of(config: Config) -> Limits:
         tool_concurrency=config.tool_concurrency,
         max_cost=None if config.max_cost_usd is None else Decimal(str(config.max_cost_usd)),
         max_input_tokens=config.max_input_tokens_per_run,
+        currency="USD",
     )
 
 

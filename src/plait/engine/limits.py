@@ -1,6 +1,7 @@
 """What a turn and a session may spend, and when that is too much.
 
-Floor: 4. Owns: the limits and the check against them; never: a price, and what several conversations share (`budget`).
+Floor: 4. Owns: the limits and the check against them; never: a price, and
+what several conversations share (`budget`).
 
 Every limit is looked at before the next request is made and before a call of the last answer runs. Nothing is begun
 once as much is spent as is allowed; a turn that has its answer by then is completed.
@@ -9,12 +10,15 @@ once as much is spent as is allowed; a turn that has its answer by then is compl
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.kernel.effects import Stop
 from plait.kernel.state import State
+
+if TYPE_CHECKING:
+    from plait.engine.purse import Purse
 
 COST_UNKNOWN: Final = "cost_unknown"
 """Why a turn ends that may cost so much, where nobody says what it costs."""
@@ -67,6 +71,8 @@ class Limits:
     """ISO code of the money meant, `USD` for one; None is the currency in which costs are reported."""
     session: SessionLimits | None = None
     """Ceilings of all turns together."""
+    budget: Purse | None = None
+    """What this conversation shares with others: a `plait.Budget`."""
 
     def __post_init__(self) -> None:
         _check(self, ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens"))
@@ -91,6 +97,8 @@ def check(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0)
 def spent(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0) -> Stop | None:
     """Return the stop that spending calls for before anything more is done; the last answer's calls included."""
     stop = _over(state.turn_usage, limits, elapsed_s, limits.currency, "budget")
+    if stop is None and limits.budget is not None:
+        stop = limits.budget.stop()
     if stop is None and limits.session is not None:
         return _over(state.usage, limits.session, before_s + elapsed_s, limits.currency, "budget of the session")
     return stop

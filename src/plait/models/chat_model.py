@@ -119,6 +119,10 @@ class ChatModel:
     def __repr__(self) -> str:
         return f"ChatModel({self.name!r}, {self.endpoint!r})"
 
+    def counted(self, usage: Usage) -> Usage:
+        """Return a usage with what it costs, as far as that is known."""
+        return self._backend.counted(usage, self.name, self._target.price)
+
     def with_model(self, name: str) -> ChatModel:
         """Return another model of the same endpoint; connections, keys and limits are shared."""
         return ChatModel(name, self._backend, context_window=self._given_window, supports_images=self.supports_images)

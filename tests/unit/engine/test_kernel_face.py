@@ -116,7 +116,7 @@ def test_what_is_not_there_yet_is_refused_by_name() -> None:
         with pytest.raises(ConfigError, match=f"Config\\({name}=.* is not available yet"):
             Config(**{name: 99})
     assert Config(skills=[]) is not None
-    for name in ("budget", "memory", "sandbox"):
+    for name in ("memory", "sandbox"):
         with pytest.raises(ConfigError, match=f"build_runtime\\({name}=") as caught:
             build_runtime(Config(model="m"), **{name: [1]})
         assert f"leave {name} out" == caught.value.hint

@@ -23,6 +23,10 @@ UNSEEN: Final = re.compile(f"[{_CONTROLS}{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VAR
 """One character that is no part of what a reader sees; tabs and line ends are."""
 HIDDEN: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VARIANTS}")
 """The same without controls, which show themselves to whoever reads bytes."""
+_CONCEALED: Final = re.compile(r"\x1b\[(?:[0-7]?;)*8(?:;\d+)*m")
+_TOLD_MAX: Final = 12
+REMARK: Final = "[plait: this holds text that people do not see and that may be meant to mislead: "
+"""How the remark begins that `flagged` adds."""
 _ALWAYS: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}\u200c\u200d\ufe00-\ufe0f]")
 
 
@@ -46,3 +50,14 @@ def hidden_in(text: str) -> Counter[str]:
     if text.isascii():
         return Counter()
     return Counter(HIDDEN.findall(text, 1 if text.startswith("\ufeff") else 0))
+
+
+def flagged(text: str) -> str:
+    """Return a text with a remark at its end where it holds what a reader does not see; most texts as they are."""
+    found = [f"U+{ord(char):04X} x{count}" for char, count in sorted(hidden_in(text).items())]
+    if "\x1b[" in text:
+        found += [f"concealed by a terminal code x{count}"] if (count := len(_CONCEALED.findall(text))) else []
+    if not found:
+        return text
+    more = [f"{len(found) - _TOLD_MAX} kinds more"] if len(found) > _TOLD_MAX else []
+    return f"{text}\n{REMARK}{', '.join([*found[:_TOLD_MAX], *more])}]"

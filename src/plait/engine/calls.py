@@ -16,6 +16,7 @@ from plait.core.errors import Refusal
 from plait.core.exchange import ToolSchema
 from plait.core.facts import ToolStart
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.unseen import flagged
 from plait.core.values import dataclass
 from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
@@ -51,9 +52,9 @@ class Finishing:
     run_id: str = ""
 
     def apply(self, result: ToolResult) -> ToolResult:
-        """Return the result as the model gets it: redacted, then bounded."""
+        """Return the result as the model gets it: redacted, bounded, with a remark on what cannot be seen."""
         text = result.content if self.redact is None else self.redact(result.content)
-        text = bounded(text, self.result_tokens_max * CHARS_PER_TOKEN)
+        text = flagged(bounded(text, self.result_tokens_max * CHARS_PER_TOKEN))
         data = result.data
         if data is not None and self.redact_data is not None:
             data = cast("Mapping[str, object]", self.redact_data(data))

@@ -18,7 +18,7 @@ from plait.cli.escapes import visible
 from plait.cli.exits import Exit
 from plait.cli.outcome import Outcome
 from plait.cli.outlet import Outlet
-from plait.cli.views import JsonLines, Live, PlainLines, Silence, View
+from plait.cli.views import Complaints, JsonLines, Live, PlainLines, View
 from plait.cli.words import complaint
 from plait.core.cancel import Cancel
 
@@ -93,7 +93,7 @@ class Screen:
         if self._form == "lines":
             return JsonLines(self._out)
         if self._quiet:
-            return Silence()
+            return Complaints(self._talk)
         return Live(self._out) if self._is_live else PlainLines(self._talk)
 
     def _write_data(self, outcome: Outcome) -> None:

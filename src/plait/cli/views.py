@@ -1,4 +1,4 @@
-"""What a run looks like while it runs: on a terminal, as plain lines, as JSON lines, or not at all.
+"""What a run looks like while it runs: on a terminal, as plain lines, as JSON lines, or by what is wrong alone.
 
 Floor: 7. Owns: the layout of each; never: the words (`words`) or a stream's fate (`outlet`).
 """
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _DIFF_LINES: Final = 60
 """How much of one change is shown; the rest is counted."""
+_WELL: Final = ("ready", "changed", "restarted")
+"""States of a server about which there is nothing to complain."""
 
 
 class View(Protocol):
@@ -28,11 +30,19 @@ class View(Protocol):
         """Show one event; quick, and never raises for what a model or tool wrote."""
 
 
-class Silence:
-    """Shows nothing."""
+class Complaints:
+    """Shows only what is wrong with what its user has set up: hooks that do not work, servers that do not begin."""
+
+    def __init__(self, out: Outlet) -> None:
+        self._out = out
 
     def show(self, event: named.NamedEvent) -> None:
-        """Ignore an event."""
+        """Write the line of a complaint."""
+        is_complaint = isinstance(event, named.HookWarning) or (
+            isinstance(event, named.McpServer) and event.state not in _WELL
+        )
+        if is_complaint and (words := notice_words(event)):
+            self._out.write(f"  {words}\n")
 
 
 class JsonLines:

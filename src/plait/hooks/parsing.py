@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from plait.core.errors import ConfigError
@@ -25,6 +25,7 @@ from plait.hooks.matching import fault_of
 _OTHER_KINDS: Final = ("prompt", "agent", "mcp_tool", "http")
 _ASYNC_KEYS: Final = ("async", "asyncTimeout", "asyncRewake")
 _TIMEOUTS: Final = ("timeout", "timeoutSec", "timeout_s")
+_OF_GROUPS: Final = ("matcher", "hooks", "description")
 _KNOWN: Final = frozenset(
     {
         *("type", "command", "args", "statusMessage", "additionalContextLimit", "commandWindows", "command_windows"),
@@ -68,6 +69,8 @@ class Parsing:
             if event not in EVENTS:
                 near = difflib.get_close_matches(str(event), EVENTS, n=1)
                 advice = f"; did you mean {near[0]!r}?" if near else ""
+                if _has_gate(groups):
+                    self._refuse(place, f"is no event{advice}", "a hook that has to agree needs one")
                 self._warn(place, f"no event is called {event!r} here, so its hooks are left out{advice}")
                 continue
             for index, group in enumerate(groups or ()):
@@ -76,6 +79,9 @@ class Parsing:
     def _group(self, event: str, group: object, at: str) -> Iterator[HookEntry]:
         if not isinstance(group, Mapping):
             self._refuse(at, f"is {_kind(group)}", "it is an object with 'hooks', and 'matcher' where it has one")
+        for name in group:
+            if name not in _OF_GROUPS:
+                self._warn(at, f"{name!r} means nothing here{_nearest(str(name), _OF_GROUPS)}")
         matcher = group.get("matcher")
         if matcher is not None and not isinstance(matcher, str):
             self._refuse(f"{at}.matcher", f"is {json_type(matcher)}", "it is a text")
@@ -112,7 +118,7 @@ class Parsing:
             self._refuse(f"{at}.type", f"is {kind!r}", "it is 'command'")
         for name in hook:
             if name not in _KNOWN:
-                self._warn(at, f"{name!r} means nothing here{_nearest(str(name))}")
+                self._warn(at, f"{name!r} means nothing here{_nearest(str(name), _KNOWN)}")
         is_async = self._flag(hook, "async", at)
         if is_async and on_error == "deny":
             self._refuse(f"{at}.onError", "is 'deny'", "nobody waits for an async hook, so it cannot have to agree")
@@ -199,6 +205,13 @@ def _kind(value: object) -> str:
     return "missing" if value is None else json_type(value)
 
 
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, _KNOWN, n=1)
+def _has_gate(groups: object) -> bool:
+    """Say whether a hook among these has to agree, in groups that are otherwise not looked at."""
+    among = [group.get("hooks") for group in groups if isinstance(group, Mapping)] if isinstance(groups, list) else []
+    hooks = [hook for each in among if isinstance(each, list) for hook in each]
+    return any(isinstance(hook, Mapping) and hook.get("onError") == "deny" for hook in hooks)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

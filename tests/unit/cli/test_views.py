@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plait.cli.views import JsonLines, Live, PlainLines, Silence
+from plait.cli.views import Complaints, JsonLines, Live, PlainLines
 from plait.cli.words import call_words, notice_words, result_words
 from plait.events import named
 
@@ -171,10 +171,17 @@ def test_no_words_of_others_act_on_the_terminal(event: named.NamedEvent) -> None
         assert not set("\x1b\x07\x9b\u202e\r") & set(paper.text)
 
 
-def test_silence_is_silent() -> None:
-    """A quiet run shows nothing and needs nothing."""
-    for event in RUN:
-        Silence().show(event)
+def test_a_quiet_run_shows_only_complaints() -> None:
+    """Nothing of the run, and what is wrong with hooks and servers: a guard that does not work is not passed over."""
+    paper = Paper()
+    view = Complaints(paper)  # type: ignore[arg-type]
+
+    for event in (*RUN, named.HookStatus("looking", "guard"), named.McpServer("s", "ready", "it is connected", ())):
+        view.show(event)
+    assert "" == paper.text
+    view.show(named.HookWarning("guard.sh may not be executed"))
+    view.show(named.McpServer("s", "failed", "it ended", ()))
+    assert "  hook: guard.sh may not be executed\n  it ended\n" == paper.text
 
 
 @pytest.mark.parametrize(

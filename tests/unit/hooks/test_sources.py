@@ -160,7 +160,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 def test_doubtful_hooks_are_told() -> None:
     """A misspelt key, a near miss of an event and a matcher that is none are warnings with their place."""
-    data = {"Stopp": [], "PreToolUse": [{"matcher": "(", "hooks": [{"command": "x", "timeuot": 1, "if": "Bash(ls)"}]}]}
+    data = {
+        "Stopp": [],
+        "PreToolUse": [
+            {"matcher": "(", "hooks": [{"command": "x", "timeuot": 1, "if": "Bash(ls)"}]},
+            {"matchr": "Bash", "description": "for commands", "hooks": []},
+        ],
+    }
 
     entries, warnings = read_source(data, "/")
 
@@ -171,7 +177,16 @@ def test_doubtful_hooks_are_told() -> None:
         "(missing ), unterminated subpattern at position 0), so it matches nothing",
         "PreToolUse[0].hooks[0]: 'timeuot' means nothing here; did you mean 'timeout'?",
         "PreToolUse[0].hooks[0]: 'if' means nothing here",
+        "PreToolUse[1]: 'matchr' means nothing here; did you mean 'matcher'?",
     ] == warnings
+
+
+def test_a_hook_that_has_to_agree_is_never_left_out() -> None:
+    """Under an event that there is not, it is an error and no warning."""
+    gate = {"PreTolUse": [{"hooks": [{"command": "x"}, {"command": "guard", "onError": "deny"}]}]}
+
+    with pytest.raises(ConfigError, match="used: PreTolUse is no event; did you mean 'PreToolUse'"):
+        read_source(gate, "/")
 
 
 def test_a_folder_says_by_its_names_what_its_scripts_are_for(tmp_path: Path) -> None:

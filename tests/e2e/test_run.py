@@ -78,6 +78,27 @@ def test_a_command_needs_a_yes(tmp_path: Path) -> None:
     assert (0, "I could.", True) == (allowed.code, allowed.json["reply"], (tmp_path / "made").exists())
 
 
+def test_rules_of_the_command_line(tmp_path: Path) -> None:
+    """What they allow runs without a terminal, what they deny never does, `--yes` or not; each denial has its rule."""
+    calls = [Call("exec_shell", {"command": f"touch {name}"}) for name in ("one", "two", "three", "four")]
+    rules = ["--allow", "Bash(touch one)", "--deny", "Bash(touch two)", "--ask", "Bash(touch three)"]
+    seen: list[tuple[int, list[tuple[str, str | None]], set[str]]] = []
+    for more in ([], ["--yes"]):
+        work = tmp_path / f"work{len(seen)}"
+        work.mkdir()
+        with ScriptServer([*(Say(calls=[call]) for call in calls), "Done."]) as server:
+            arguments = ["run", "x", "--endpoint", server.url, "-m", "any", "--json", *rules, *more]
+            ran = plait(*arguments, cwd=work)
+        denials = [(each["by"], each["rule"]) for each in json.loads(ran.out)["denials"]]
+        seen.append((ran.code, denials, {path.name for path in work.iterdir()}))
+    rule = "the rule {} Bash(touch {}) (the command line, {} 1)".format
+    two, three = ("rule", rule("deny", "two", "deny")), ("nobody", rule("ask", "three", "ask"))
+    assert [(1, [two, three, ("nobody", None)], {"one"}), (1, [two, three], {"one", "four"})] == seen
+
+    wrong = plait("run", "x", "--deny", "Bash(", cwd=tmp_path)
+    assert (2, True) == (wrong.code, "--deny" in wrong.err and "is no rule" in wrong.err)
+
+
 def test_a_change_outside_the_folder_needs_a_yes(tmp_path: Path) -> None:
     """A path that leads out, by its text or through a link, is not written without one."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"

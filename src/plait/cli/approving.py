@@ -9,11 +9,12 @@ approval need a yes: `--yes` gives it to all, the user to one; without a termina
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from plait.cli.question import question
+from plait.cli.question import question, rule_for
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.kernel.effects import Allow, Deny, Interrupted
@@ -99,6 +100,7 @@ class RunApprover:
         person: Asking | None,
         says_yes: bool = False,
         before_asking: Callable[[], object] = lambda: None,
+        tell: Callable[[str], object] = lambda words: None,
     ) -> None:
         """Take the rules of a run.
 
@@ -108,6 +110,7 @@ class RunApprover:
             person: whom to ask; None denies what would have to be asked.
             says_yes: allow everything.
             before_asking: brings the screen up to date, so that the question is its last line.
+            tell: says something to the user beside the run.
         """
         self.denials: list[Denial] = []
         self._cancel = cancel
@@ -115,6 +118,7 @@ class RunApprover:
         self._person = person
         self._says_yes = says_yes
         self._before_asking = before_asking
+        self._tell = tell
 
     def approve(self, call: ToolCall, tool: Tool) -> Allow | Deny:
         """Allow or deny one call; raises `Interrupted` when the question is cut short."""
@@ -166,7 +170,7 @@ class RunApprover:
         return self._ground().knows(_answer(call, look, why))
 
     def _ask(self, person: Asking, call: ToolCall, tool: Tool, look: Look, why: str) -> Allow | Deny:
-        text = question(call, why, led=look.targets, tool=tool if tool.category in _FOREIGN else None)
+        text = question(call, why, led=look.targets, tool=tool if tool.category == "mcp" else None)
         while True:
             line = person.ask(text, self._cancel)
             if self._cancel.reason is not None:
@@ -176,6 +180,8 @@ class RunApprover:
             answer = line.strip().lower()
             if answer in _ALWAYS:
                 self._ground().remember(_answer(call, look, why))
+                if (rule := rule_for(call)) is not None:
+                    self._tell(f"in every session: plait permissions add {shlex.quote(rule)} --allow")
             if answer in _YES | _ALWAYS:
                 return Allow(call)
             if answer in _NO:
@@ -186,9 +192,6 @@ class RunApprover:
     def _unanswered(self, call: ToolCall, why: str) -> Deny:
         self.denials.append(Denial(call, "nobody", why, why or None))
         return Deny(NOBODY_FOR_WISH if why else NOBODY)
-
-
-_FOREIGN: Final = frozenset({"mcp", "plugin"})
 
 
 def _answer(call: ToolCall, look: Look, why: str) -> Answer:

@@ -70,6 +70,16 @@ def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str, dict[str, o
     return f"use the tool {call.name!r} with", call.raw, {}
 
 
+def rule_for(call: ToolCall) -> str | None:
+    """Return the rule that means a call of the shell and nothing else; None where no rule says just that."""
+    what, body, rest = _subject(call, is_outside=False)
+    if what != _RUN or rest or "*" in body or any(not char.isprintable() for char in body):
+        return None
+    line = read_command_line(body)
+    is_plain = len(line.all) == 1 and not line.doubts and line.all[0].is_certain
+    return f"Bash({body.strip()})" if is_plain else None
+
+
 def _words(command: str) -> Iterator[str]:
     """Yield the commands of a line as the shell will see their words, where that is not what one reads anyway."""
     line = read_command_line(command)

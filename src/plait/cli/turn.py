@@ -83,6 +83,7 @@ def carry_out(work: Work) -> Outcome:
         person=person,
         says_yes=work.options.yes,
         before_asking=work.screen.settle,
+        tell=work.screen.add,
     )
     with (
         create_client(bound) as client,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import pytest
 from plait.cli.approving import RunApprover, question
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
+from plait.engine.permissions.rule import parse_rule
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
 from plait.session.remembering import Answer
@@ -236,6 +238,29 @@ def test_whether_somebody_would_be_asked() -> None:
     said = [subject.would_ask(shell(), SHELL), subject.would_ask(shell("ls"), SHELL), subject.would_ask(shell(), READ)]
     assert [False, True, False] == said
     assert not approver(None, says_yes=True).would_ask(shell(), SHELL)
+
+
+@pytest.mark.parametrize(
+    "command, rule",
+    [
+        ("git status", "Bash(git status)"),
+        ("echo 'a b'", "Bash(echo 'a b')"),
+        ("ls; pwd", None),
+        ("ls *.py", None),
+        ("ls $HOME", None),
+        ("ls > x", None),
+        ("find . -exec true ;", None),
+        ("", None),
+    ],
+)
+def test_the_rule_for_every_session_is_told_and_not_written(command: str, rule: str | None) -> None:
+    """After `a` the user learns which rule would say the same everywhere, where one says just that."""
+    told: list[str] = []
+    approver(Person("a"), tell=told.append).approve(shell(command), SHELL)
+    wanted = [] if rule is None else [f"in every session: plait permissions add {shlex.quote(rule)} --allow"]
+    assert wanted == told
+    if rule is not None:
+        parse_rule(rule, "allow")
 
 
 def test_a_yes_to_what_leads_outside_is_to_that_place() -> None:

@@ -36,7 +36,6 @@ class Where:
 
 def system_lines(where: Where, now_ms: int) -> list[str]:
     """Return what is told of the machine, a line a fact."""
-    now = datetime.fromtimestamp(now_ms / 1000).astimezone()
     version = f" (version {where.model_version})" if where.model_version else ""
     transcript = f" (transcript: {where.transcript})" if where.transcript else ""
     lines = [
@@ -44,13 +43,19 @@ def system_lines(where: Where, now_ms: int) -> list[str]:
         f"OS: {_system()}",
         f"CPU cores: {_cores()}",
         f"RAM: {_memory()}",
-        f"Current date/time: {now:%Y-%m-%d %H:%M:%S} ({now.tzname()} timezone)",
-        f"Scratchpad (for temporary files): {where.scratchpad}" if where.scratchpad else "",
+        *clock_line(now_ms, where.scratchpad),
         f"Model: {where.model}{version}",
         f"Session: {where.session_id}{transcript}",
         f"Harness: {where.harness}",
     ]
     return [line for line in lines if line]
+
+
+def clock_line(now_ms: int, scratchpad: str) -> list[str]:
+    """Return what is another one each time that a session is opened: date and time, a folder for temporary files."""
+    now = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    lines = [f"Current date/time: {now:%Y-%m-%d %H:%M:%S} ({now.tzname()} timezone)"]
+    return [*lines, *([f"Scratchpad (for temporary files, gone with the session): {scratchpad}"] if scratchpad else [])]
 
 
 def user_lines(environ: Mapping[str, str]) -> list[str]:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from plait.context.durations import duration, iso
 from plait.context.sections import Section
+from plait.core.errors import ConfigError
 
 NAMES: Final = ("user", "system", "git", "time", "token", "change")
+VARIABLE: Final = "PLAIT_AWARENESS"
+"""Says which senses are on where neither the caller nor the spec does."""
 DEFAULT_REMINDER_TOKENS: Final = 6_144
 DEFAULT_BUDGET_TOKENS: Final = 100_000
 """Where neither a budget nor a window is known: what a compaction would begin at."""
+_OF_TOKENS: Final = ("budget_tokens", "reminder_tokens", "update_every")
 
 _TIME: Final = (
     "You are told of time. A line <session_time> under a message says how long the session has lasted, how long the "
@@ -35,7 +38,8 @@ _REMINDER: Final = (
 )
 _CHANGES: Final = (
     "When files or the git branch were changed by somebody else since your last turn, a <ground_moved> note under the "
-    "next message says so. Read such a file again before you change it. Your own changes are not noted."
+    "next message says so. Read such a file again before you change it. Your own changes are not noted, but for those "
+    "of background jobs."
 )
 _RESULT_TIME: Final = '<tool_time start="{start}" end="{end}" duration="{took}" />'
 
@@ -92,6 +96,13 @@ class Senses:
         return {name: getattr(self, name) for name in self.__annotations__}
 
     @property
+    def keywords(self) -> dict[str, object]:
+        """Return them by the keywords of `init_session`."""
+        own = {f"{name}_awareness_enabled": getattr(self, name) for name in NAMES}
+        tokens = {f"token_awareness_{name}": getattr(self, name) for name in _OF_TOKENS}
+        return {**own, **tokens, "time_awareness_tool_timestamps": self.tool_timestamps}
+
+    @property
     def status(self) -> dict[str, bool]:
         """Which are on, in the order of the checklist."""
         return {name: bool(getattr(self, name)) for name in NAMES}
@@ -100,6 +111,38 @@ class Senses:
     def stamps_results(self) -> bool:
         """True where results say when their call ran."""
         return self.time and self.tool_timestamps
+
+
+def check_sense_options(options: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for a keyword of a sense whose value means nothing."""
+    for name in Senses().keywords:
+        value = options.get(name)
+        if value is None:
+            continue
+        least = 0 if name == "token_awareness_reminder_tokens" else 1
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if name.startswith("token_awareness_") and not name.endswith("_enabled"):
+            if not is_count:
+                raise ConfigError(f"{name}={value!r} means nothing", hint=f"it is a whole number from {least}")
+        elif not isinstance(value, bool):
+            raise ConfigError(f"{name}={value!r} means nothing", hint="it is True or False")
+
+
+def senses_wanted(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return what `PLAIT_AWARENESS` says, by the keywords of `init_session`: `off`, or the senses that are on.
+
+    Raises:
+        ConfigError: it names what is no sense.
+    """
+    text = environ.get(VARIABLE, "").strip()
+    if not text:
+        return {}
+    wanted = [] if text.lower() == "off" else [word.strip().lower() for word in text.split(",") if word.strip()]
+    if unknown := next((word for word in wanted if word not in NAMES), None):
+        raise ConfigError(
+            f"{VARIABLE}={text!r} names {unknown!r}, which is no sense", hint=f"off, or some of: {', '.join(NAMES)}"
+        )
+    return {f"{name}_awareness_enabled": name in wanted for name in NAMES}
 
 
 def standing_sections(senses: Senses) -> tuple[Section, ...]:
@@ -144,8 +187,3 @@ def token_usage(used: int, budget: int) -> str:
 def reminder(remaining: int) -> str:
     """Return what asks for notes when little room is left."""
     return _REMINDER.format(remaining=max(0, remaining))
-
-
-EMOJI: Final[Mapping[str, str]] = MappingProxyType(
-    {"user": "👤", "system": "💻", "git": "🌿", "time": "🕐", "token": "🪙", "change": "🔄"}
-)

@@ -156,6 +156,12 @@ Fact = (
 SIDE_CALL: Final = "side_call"
 """A program has a tool called beside the conversation; see `core.side_calls`."""
 
+TOKEN_BUDGET: Final = "token_budget"
+"""Where the data of a result says what it told of tokens: `{used, budget, remaining, below_reminder_threshold}`."""
+
+SENSED: Final = "sensed"
+"""What a model is told beside a question: `{session_time, ground_moved}`, recorded just before the question."""
+
 TOOLS_CHOSEN: Final = "tools_chosen"
 """Tools were taken away from a session, or added: `{removed, added}`, all of them since it began."""
 
@@ -171,6 +177,7 @@ OBSERVATIONS: Final = frozenset(
         "rewound",
         SIDE_CALL,
         TOOLS_CHOSEN,
+        SENSED,
         "provider_pinned",
         "recovered",
         "background",

@@ -23,6 +23,9 @@ ResultStatus = Literal["ok", "error", "denied", "cancelled", "unknown"]
 StopReason = Literal["end_turn", "tool_calls", "length", "content_filter", "refusal", "pause"]
 """Why a model stopped: `pause` asks to be called again with what it said."""
 
+NOTE_CHARS: Final = "note_chars"
+"""Where the data of a result says how many characters at its end are plait's own."""
+
 CUT: Final[frozenset[StopReason]] = frozenset({"length", "content_filter"})
 """Stop reasons after which a tool call may be unfinished."""
 
@@ -169,6 +172,18 @@ class ToolResult:
             object.__setattr__(self, "status", "error")
         elif self.status != "ok" and not self.is_error:
             object.__setattr__(self, "is_error", True)
+
+    @property
+    def said(self) -> str:
+        """What the tool said: the content without what plait has noted below it, such as the time."""
+        chars = 0 if self.data is None else self.data.get(NOTE_CHARS)
+        return self.content[:-chars] if isinstance(chars, int) and 0 < chars <= len(self.content) else self.content
+
+    def noted(self, note: str, **data: object) -> ToolResult:
+        """Return the result with a note below what it says, and with more data."""
+        text, before = f"\n{note}", len(self.content) - len(self.said)
+        more = {**(self.data or {}), **data, NOTE_CHARS: before + len(text)}
+        return ToolResult(self.call_id, self.content + text, self.is_error, more, self.status, self.images)
 
     def to_dict(self) -> dict[str, object]:
         """Return `{call_id, content, is_error, data}`."""

@@ -143,6 +143,7 @@ class AsyncHost(BaseHost):
 
     def start(self, act: Act) -> None:
         """Take a batch in; a lone call begins when it is waited for, several begin now."""
+        self._note_start(act)
         self._waiting.extend((call, act.resolve) for call in act.calls)
         if act.resolve:
             self._begun.update(call.id for call in act.calls)
@@ -158,14 +159,14 @@ class AsyncHost(BaseHost):
         if not self._tasks and len(self._waiting) == 1 and timeout_s is None:
             # Taken out first: what is left there when the turn is interrupted has not begun.
             self._handed.append(await self._outcome(*self._waiting.popleft()))
-            return tuple(self._handed)
+            return self._noted(tuple(self._handed))
         self._fill()
         done, _ = await asyncio.wait(self._tasks.keys(), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         for future in done:
             del self._tasks[future]
             self._handed.append(future.result())
         self._fill()
-        return tuple(self._handed)
+        return self._noted(tuple(self._handed))
 
     async def abandon(self) -> tuple[Outcome, ...]:
         """Tell every running call to stop, give it a moment, and return what is known."""

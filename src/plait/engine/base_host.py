@@ -48,6 +48,7 @@ from plait.kernel.tools import Tool, ToolTable
 
 if TYPE_CHECKING:
     from plait.engine.structured import Wanted
+    from plait.engine.turn_results import TurnResults
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""
@@ -80,15 +81,16 @@ class Policy:
     plan_mode: bool = False
     """One decision for all calls of a message, through the approver's `approve_plan`."""
     on_boundary: BoundaryHook | None = None
+    on_results: Noting | None = None
     before_call: Callable[[ToolCall, Tool], Allow | Deny | None] | None = None
     """Judges a call before the approver does; None leaves it to the approver."""
     gates: Gates | None = None
     """Have a word before and after calls, and at the end: hooks."""
     wanted: Wanted | None = None
     """What the turn's answer has to be, where it is more than text."""
-    is_watched: bool = False
     shrinks: bool = False
     """History is summarised when it has grown large, as the rules say; False: `on_boundary` decides that."""
+    is_watched: bool = False
     """Somebody is to know of every call before it runs, so that each start is made durable."""
 
 
@@ -127,12 +129,19 @@ class BaseHost:
         self._find_out = stage.resolve
         self._is_durable = stage.is_durable
         self._cache = stage.cache
-        self._began_s = stage.clock.monotonic_s()
         self._rules = stage.rules
+        self._began_s = stage.clock.monotonic_s()
         self._before_s = stage.before_s
         self._draft: list[Piece] = []
         self._shown = 0
         self._planned: tuple[int, bool] | None = None
+        self._begun_ms: dict[str, int] = {}
+        limits = stage.policy.limits
+        self._shaping: TurnResults | None = None
+        if limits.max_turn_result_tokens is not None or limits.dedupe_reads:
+            from plait.engine.turn_results import TurnResults  # most turns may show what they like
+
+            self._shaping = TurnResults(stage.state, stage.tools, limits, stage.policy.finishing)
 
     def needs_barrier(self, calls: Sequence[ToolCall]) -> bool:
         """A start must be durable unless running the call twice is as good as once."""
@@ -159,6 +168,17 @@ class BaseHost:
     def publish(self, event: Event) -> None:
         """Tell the observers; an exception of theirs is raised at the next effect."""
         self._observers.publish(event)
+
+    def _note_start(self, act: Act) -> None:
+        """Remember when calls were started, where somebody wants to know."""
+        if self._policy.on_results is not None and not act.resolve:
+            self._begun_ms.update(dict.fromkeys((call.id for call in act.calls), self._clock.now_ms()))
+
+    def _noted(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+        """Return what calls came to as it is recorded: within the turn's limits, with what is noted below it."""
+        note = self._policy.on_results
+        outcomes = outcomes if self._shaping is None else self._shaping.shaped(outcomes)
+        return outcomes if note is None or not outcomes else note(outcomes, self._begun_ms, self._clock.now_ms())
 
     def _begin_thinking(self, ask: Think) -> Callable[[Sequence[Piece]], None] | None:
         """Forget the last draft; return who takes the fragments, or None when they are not for people."""
@@ -204,6 +224,8 @@ class BaseHost:
 
     def _whole_plan(self, at: Boundary, plan: Plan) -> Plan:
         """Return the plan with the output type's word and with what tells the model of tools that were loaded."""
+        if plan is NOTHING and self._is_full(at):
+            return Plan(compact=Compact())
         plan = self._late_plan(at) if plan is NOTHING else plan
         if self._tools.deferral is None:
             return plan
@@ -211,20 +233,6 @@ class BaseHost:
 
         return announced(plan, at, self._state.history, self._tools)
 
-    def _spent(self, check: Callable[[State, Limits, float, float], Stop | None]) -> Stop | None:
-        """Return the stop that a ceiling calls for, or None."""
-        return check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s, self._before_s)
-
-    def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
-        if plan is NOTHING and self._is_full(at):
-            return Plan(compact=Compact())
-        """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
-        self._observers.raise_fault()
-        tool = self._tool(call)
-        spent = self._spent(budget.spent)
-        if spent is not None:
-            # The turn ends at the next boundary; until then nothing more is begun.
-            return call, tool, Deny(f"Not run: {spent.detail}.")
     def _is_full(self, at: Boundary) -> bool:
         """Say whether history is to be made shorter now, where the face leaves that to its host."""
         is_asked = at.phase == "step" and not at.shrunk and self._policy.shrinks
@@ -251,6 +259,18 @@ class BaseHost:
             timer.cancel()
             cancel.detach()
 
+    def _spent(self, check: Callable[[State, Limits, float, float], Stop | None]) -> Stop | None:
+        """Return the stop that a ceiling calls for, or None."""
+        return check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s, self._before_s)
+
+    def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
+        """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
+        self._observers.raise_fault()
+        tool = self._tool(call)
+        spent = self._spent(budget.spent)
+        if spent is not None:
+            # The turn ends at the next boundary; until then nothing more is begun.
+            return call, tool, Deny(f"Not run: {spent.detail}.")
         said = None if self._policy.before_call is None else self._policy.before_call(call, tool)
         if isinstance(said, Deny):
             return call, tool, said

@@ -248,7 +248,7 @@ class Wanted:
         turn = state.history[state.turn_began :]
         answers = {call.id: call.raw for message in turn for call in message.tool_calls if call.name == self.tool.name}
         results = (result for message in turn for result in message.tool_results if result.call_id in answers)
-        return [(result.content, answers[result.call_id]) for result in results if result.status == "error"]
+        return [(result.said, answers[result.call_id]) for result in results if result.status == "error"]
 
 
 def settle(end: End, state: State, wanted: Wanted | None) -> tuple[End, Any]:

@@ -124,6 +124,7 @@ class SyncHost(BaseHost):
 
     def start(self, act: Act) -> None:
         """Start a batch: alone or nested, it runs when it is waited for; otherwise in threads."""
+        self._note_start(act)
         tools = [self._tools.get(call.name) for call in act.calls]
         if any(tool is not None and tool.is_async for tool in tools):
             # Made here, where no Ctrl-C may land: a half-made loop would be worse than none.
@@ -144,12 +145,12 @@ class SyncHost(BaseHost):
             again, cancel = not resolve or self._tools.is_repeatable(call), self.cancel.child()
             outcome = Outcome.of(self._run(call, cancel)) if again else self._resolve(call, cancel)
             self._handed.append(outcome)
-            return (outcome,)
+            return self._noted((outcome,))
         if not self.running:
             self._clock.sleep(timeout_s or 0, self.cancel)
             self._raise_if_told()
             return ()
-        return self._next_finished(timeout_s)
+        return self._noted(self._next_finished(timeout_s))
 
     def abandon(self) -> tuple[Outcome, ...]:
         """Tell every running call to stop, give it a moment, and return what is known."""

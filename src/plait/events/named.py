@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, get_args
 
+from plait.events.awareness_events import AwarenessEvent
 from plait.events.compaction_events import (
     Compaction as Compaction,
     CompactionEvent,
@@ -465,6 +466,7 @@ AnyEvent = (
     | McpServer
     | HookWarning
     | HookStatus
+    | AwarenessEvent
     | FinalAnswer
     | Error
     | TurnEnd
@@ -473,8 +475,5 @@ AnyEvent = (
 EVENTS: Final[Mapping[str, type[NamedEvent]]] = MappingProxyType({event.type: event for event in get_args(AnyEvent)})
 """Every event that can happen, by its name."""
 
-NOT_YET: Final = frozenset(
-    "admission assistant_checkpoint awareness_checklist ground_moved run_state session_time terminal"
-    " token_budget".split()
-)
+NOT_YET: Final = frozenset("admission assistant_checkpoint run_state terminal".split())
 """Names of events that belong to features which are not there yet: one may subscribe, nothing comes."""

@@ -16,6 +16,7 @@ from plait.core.side_calls import side_call_of
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
 from plait.events import named
+from plait.events.awareness_events import GroundMoved, SessionTime, TokenBudget
 
 NamedEvents = Sequence[named.NamedEvent]
 
@@ -111,7 +112,7 @@ class Reducer:
         started_ms = self._started.get(result.call_id)
         # A call that was answered without running is told of as well, so that no result comes out of nowhere.
         announced = [] if started_ms is not None else [self._called(result.call_id, at_ms)]
-        return [*announced, self._returned(result, started_ms, at_ms)]
+        return [*announced, self._returned(result, started_ms, at_ms), *_budget_told(result)]
 
     def _asked(self, fact: facts.Asked, at_ms: int) -> NamedEvents:
         call = self._calls.get(fact.call_id)
@@ -152,6 +153,8 @@ class Reducer:
             return self._side_call(*side, at_ms)
         if fact.type == "note":
             return _noted(fact.data)
+        if fact.type == facts.SENSED:
+            return _sensed(fact.data)
         part, index = fact.data.get("part"), fact.data.get("index")
         if fact.type != "provider_request" or not isinstance(part, str):
             return []
@@ -193,7 +196,7 @@ class Reducer:
         started_at = None if started_ms is None else iso(started_ms)
         return named.ToolResult(
             "" if call is None else call.name,
-            result.content,
+            result.said,
             result.call_id,
             result.status,
             streamed=data.get("streamed") is True,
@@ -230,7 +233,37 @@ def iso(at_ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
 
 
+def _budget_told(result: ToolResult) -> NamedEvents:
+    """Return what a result told of the model's tokens."""
+    told = None if result.data is None else result.data.get(facts.TOKEN_BUDGET)
+    return [TokenBudget(**told)] if isinstance(told, Mapping) else []
+
+
+def _sensed(told: Mapping[str, Any]) -> NamedEvents:
+    """Return what a question told of time, and of what others had changed."""
+    kinds: tuple[tuple[str, type[named.NamedEvent]], ...] = (
+        ("session_time", SessionTime),
+        ("ground_moved", GroundMoved),
+    )
+    return [kind(**told[name]) for name, kind in kinds if isinstance(told.get(name), Mapping)]
+
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _noted(data: Mapping[str, object]) -> NamedEvents:
+    """Return the event that a note tells of, where it does."""
+    keep, reason, retries = data.get("keep"), data.get("reason"), data.get("retries")
+    count = keep if isinstance(keep, int) else retries if isinstance(retries, int) else 0
+    match data.get("event"):
+        case "compaction_retry":
+            return [named.CompactionRetry(count)]
+        case "compaction_preparation_skipped":
+            return [named.CompactionPreparationSkipped(str(reason or ""))]
+        case "context_overflow_retry":
+            return [named.ContextOverflowRetry(count)]
+        case _:
+            return []
 
 
 def _summary_of(messages: tuple[Message, ...]) -> str:
@@ -248,18 +281,3 @@ _BY_FACT: Final[Mapping[type, Callable[[Reducer, Any, int], NamedEvents]]] = {
     facts.TurnEnd: Reducer._turn_end,
     facts.Observation: Reducer._observation,
 }
-def _noted(data: Mapping[str, object]) -> NamedEvents:
-    """Return the event that a note tells of, where it does."""
-    keep, reason, retries = data.get("keep"), data.get("reason"), data.get("retries")
-    count = keep if isinstance(keep, int) else retries if isinstance(retries, int) else 0
-    match data.get("event"):
-        case "compaction_retry":
-            return [named.CompactionRetry(count)]
-        case "compaction_preparation_skipped":
-            return [named.CompactionPreparationSkipped(str(reason or ""))]
-        case "context_overflow_retry":
-            return [named.ContextOverflowRetry(count)]
-        case _:
-            return []
-
-

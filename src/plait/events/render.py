@@ -9,11 +9,13 @@ no title. Colour is decoration: without it every line still says what it means.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from plait.core.strict_json import JsonInvalid, dump
 from plait.core.unseen import visible
 from plait.events import named
+from plait.events.awareness_events import AwarenessChecklist, GroundMoved
 
 _CODES: Final[Mapping[str, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ARGS_CHARS: Final = 200
@@ -237,6 +239,22 @@ def _hook_status(event: named.HookStatus, paint: Paint) -> str:
     return paint("dim", f"[{event.text}]") if event.text else ""
 
 
+_SENSES: Final[Mapping[str, str]] = MappingProxyType(
+    {"user": "👤", "system": "💻", "git": "🌿", "time": "🕐", "token": "🪙", "change": "🔄"}
+)
+
+
+def _checklist(event: AwarenessChecklist, paint: Paint) -> str:
+    return "\n".join(
+        f"{_SENSES[name]} {name} awareness: {'✅' if is_on else '❌'}" for name, is_on in event.status.items()
+    )
+
+
+def _ground_moved(event: GroundMoved, paint: Paint) -> str:
+    git = ["git"] if event.git_changed else []
+    return paint("dim", f"[changed by others, and the model was told: {', '.join((*git, *event.files))}]")
+
+
 def _final_answer(event: named.FinalAnswer, paint: Paint) -> str:
     return "" if event.streamed else visible(event.text)
 
@@ -281,6 +299,8 @@ _SHOWN: Final[Mapping[str, Any]] = {
     "mcp_server": _mcp_server,
     "hook_warning": _hook_warning,
     "hook_status": _hook_status,
+    "awareness_checklist": _checklist,
+    "ground_moved": _ground_moved,
     "final_answer": _final_answer,
     "error": _error,
 }

@@ -104,6 +104,11 @@ def _is_alike(one: list[tuple[str, str]], other: list[tuple[str, str]]) -> bool:
     )
 
 
+def is_same_call(one: ToolCall, other: ToolCall) -> bool:
+    """Say whether two calls ask the same of the same tool, but for words beside them that no tool acts on."""
+    return one.name == other.name and (one.raw == other.raw or _bare(one.raw) == _bare(other.raw))
+
+
 def _bare(raw: str) -> object:
     """Return arguments without what only comments on them; long ones as they are."""
     if len(raw) > _COMPARED_CHARS_MAX:
@@ -118,7 +123,7 @@ def _bare(raw: str) -> object:
 
 
 def _told(message: Message) -> list[tuple[str, str]]:
-    return [(part.content, part.status) for part in message.parts if isinstance(part, ToolResult)]
+    return [(part.said, part.status) for part in message.parts if isinstance(part, ToolResult)]
 
 
 def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[int]:

@@ -60,7 +60,8 @@ class SessionHooks:
         """What the session has to say of its hooks when it begins."""
         self._session = weakref.ref(session)
         self._live: Live = session._live
-        self._scratch = Scratch()
+        sensing = self._live.sensing
+        self._scratch = Scratch() if sensing is None else sensing.scratch
         self._news = News(self._live.conversation.observers.publish)
         self._contexts = Contexts()
         self._prompt_id = ""

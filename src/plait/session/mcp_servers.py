@@ -93,7 +93,6 @@ def _tell_keys(session: Session, live: Live, table: ToolTable, before: Sequence[
         dispatch[name] = {"python_function": name, "param_map": dict(entry["param_map"])}
     if session["structured"] or not session["messages"]:
         return
-    settings, first = live.settings, session["messages"][0]
-    schemas = live.conversation.terms.tools.schemas
-    if first.get("content") == prompt.compose(settings.supplement, schemas, bare=settings.bare, structured=False):
-        first["content"] = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=False)
+    first = session["messages"][0]
+    told = prompt.told_anew(first.get("content"), live.conversation.terms.tools.schemas, table.schemas)
+    first["content"] = first.get("content") if told is None else told

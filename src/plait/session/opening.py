@@ -23,14 +23,14 @@ from plait.engine.spec_tools import tools_of_spec
 from plait.engine.structured import output_type_of
 from plait.events.named import HookWarning, JournalRecovered, SessionRestored, SessionResumed
 from plait.kernel.ports import AsyncChannel, Channel, Setup
-from plait.session import prompt
+from plait.kernel.tools import ToolTable
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.capture import capture_in
 from plait.session.chosen import chosen_in
 from plait.session.confining import seated
 from plait.session.defaults import BENCH, LIBRARY
-from plait.session.heads import heads, loading_told, setup_of
+from plait.session.heads import heads, loading_told
 from plait.session.hook_sources import sources_of
 from plait.session.hub import Hub
 from plait.session.initial import settings_of, used_in, values_of
@@ -39,6 +39,7 @@ from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.remembering import Remembered
+from plait.session.sensed import sensed_by
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Standing, follow
 from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, key_source_of
@@ -149,14 +150,12 @@ def _open(
     if kept.place is None and table.get(ROLLBACK.name) is not None:
         toolbox.keep_checkpoints()
     values = values_of(schema, given, kept, earlier)
-    values["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
-    values["tool_loading"] = "eager" if table.deferral is None else table.deferral.loading
-    values["tool_dispatch"] = dispatch_of(dispatch, given["tools"])
-    settings = settings_of(schema, given, values)
-    system = None if told is None else setup_of(told).system
-    if system is None:
-        system = prompt.compose(settings.supplement, table.schemas, bare=settings.bare, structured=values["structured"])
-    if system:
+    values |= {"tool_dispatch": dispatch_of(dispatch, given["tools"]), **_shown(table)}
+    cwd = os.fspath(given["workspace"] or os.getcwd())
+    sensed = sensed_by(schema, given, values, kept, earlier)
+    values.update(sensed.wording.senses.keywords)
+    settings = replace(settings_of(schema, given, values), wording=sensed.wording)
+    if system := sensed.wording_of(told, table.schemas):
         values["messages"].append({"role": "system", "content": system})
     terms = Terms(table, Setup(system, table.schemas, deferral=table.deferral))
     log = kept.log
@@ -184,7 +183,6 @@ def _open(
         warmth_of(conversation.cache, values),
         capture=capture,
     )
-    cwd = os.fspath(given["workspace"] or os.getcwd())
     snapshot = Snapshot(mirror := Mirror(), source_of(kept.facts))
     standing = Standing(
         log,
@@ -195,17 +193,24 @@ def _open(
         _recovery(kept),
         open_side_calls(kept.facts),
         capture=capture,
+        told=sensed.told,
     )
     live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
-    if (chosen := chosen_in(kept.facts)) is not None:
-        from plait.session.tool_choice import choose_again  # most sessions keep to their spec
-
-        choose_again(opened, chosen)
+    live.sensing = sensed.begin(conversation, values, kept, cwd)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
         _restore(opened, earlier)
+    hub.emit(*sensed.checklist)
     return opened
+
+
+def _shown(table: ToolTable) -> dict[str, object]:
+    """Return the keys that say which tools the model has."""
+    return {
+        "tools": [schema_entry(tool) for tool in table if tool.alias_of is None],
+        "tool_loading": "eager" if table.deferral is None else table.deferral.loading,
+    }
 
 
 def _recovery(kept: Kept) -> Recovery | None:
@@ -218,8 +223,12 @@ def _recovery(kept: Kept) -> Recovery | None:
 
 
 def _tell_what_goes_on(session: Session, target: Target, kept: Kept) -> None:
-    """Bring the keys up to what was kept, and tell of it."""
+    """Bring the keys and the tools up to what was kept, and tell of it."""
     live, count = session._live, 0
+    if (chosen := chosen_in(kept.facts)) is not None:
+        from plait.session.tool_choice import choose_again  # most sessions keep to their spec
+
+        choose_again(session, chosen)
     if kept.state is not None:
         follow(session)
         live.standing.snapshot.stands()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, ParamSpec, TypedDict, TypeVar
 
+from plait.context.senses import check_sense_options
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.engine.approval import Approver
@@ -20,6 +21,7 @@ from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
 from plait.session.cancelling import CancelToken
+from plait.session.compaction_terms import CompactionPolicy, check_compaction_options
 from plait.session.reducing import StepReducer
 from plait.session.session_log import DurableSink
 from plait.tools.deferred.search import Selector
@@ -102,6 +104,20 @@ class AgentOptions(TypedDict, total=False):
     """False: no hook runs, wherever it stands. As the spec says unless given."""
     hooks_compat: Iterable[str] | None
     """Programs whose hook files count as well: `claude`, `codex`, `agentknit`."""
+    compaction_enabled: bool | None
+    """False: history is never made shorter; a conversation that does not fit its model any more ends with an error."""
+    compaction_trigger_tokens: int | None
+    """Tokens of a request from which history is summarised first; 100,000 unless given, or what the model's window
+    leaves beside an answer where that is less."""
+    compaction_target_tokens: int | None
+    """Tokens that a summary may have; fewer turns are kept where these have more. 20,000 unless given."""
+    compaction_keep_last_turns: int | None
+    """Turns that stay word for word, and steps inside a single long turn; 2 unless given."""
+    compaction_policy: str | CompactionPolicy | None
+    """`threshold`; `every_turn` does it at the end of each turn as well; `never` only where a request does not fit; or
+    a function of session, usage and phase, which decides."""
+    compaction_min_chars: int | None
+    """Less text than this is not summarised."""
     opening_cancel: CancelToken | Cancel | None
     """Ends what opening waits for: hooks that are told of the start."""
     permissions: Mapping[str, Iterable[str]] | None
@@ -113,24 +129,29 @@ class AgentOptions(TypedDict, total=False):
     tool_executor: ToolExecutor | None
     """Runs the calls in the place of plait's own way. With a `BubblewrapToolExecutor` the built-in tools, hooks and
     the programs of MCP servers are behind its fence, and other tools run there as their `sandbox` says."""
-    # From here on: not available yet, see NOT_YET.
-    compaction_enabled: bool | None
-    compaction_trigger_tokens: int | None
-    compaction_target_tokens: int | None
-    compaction_keep_last_turns: int | None
-    compaction_policy: object | None
-    compaction_min_chars: int | None
-    tool_ttl_seconds: float | None
-    token_awareness_enabled: bool | None
-    token_awareness_budget_tokens: int | None
-    token_awareness_reminder_tokens: int | None
-    token_awareness_update_every: int | None
-    time_awareness_enabled: bool | None
-    time_awareness_tool_timestamps: bool | None
     user_awareness_enabled: bool | None
+    """The model is told who it works for, and what the user's own instructions files say. Each sense is on unless the
+    caller, the spec, or `PLAIT_AWARENESS` says otherwise; `bare` has none."""
     system_awareness_enabled: bool | None
+    """… on which machine, in which folder, and what time it is."""
     git_awareness_enabled: bool | None
+    """… on which branch, after which commits, and which files are changed."""
+    time_awareness_enabled: bool | None
+    """… with each question, how much time has passed."""
+    time_awareness_tool_timestamps: bool | None
+    """… and with each result, when its call ran; on unless False, where the sense of time is."""
+    token_awareness_enabled: bool | None
+    """… with results, how many tokens of its budget the endpoint has counted."""
+    token_awareness_budget_tokens: int | None
+    """That budget; the spec's `context_window` unless given, else what a compaction begins at."""
+    token_awareness_reminder_tokens: int | None
+    """When fewer are left, the model is asked once to write down where it stands; 6,144 unless given."""
+    token_awareness_update_every: int | None
+    """Of so many answers, one is followed by a count; each unless given."""
     change_awareness_enabled: bool | None
+    """… with a question, what others have changed since its last turn."""
+    # From here on: not available yet, see NOT_YET.
+    tool_ttl_seconds: float | None
     control_socket: bool
 
 
@@ -157,16 +178,9 @@ DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
 )
 """What each keyword is when it is not given."""
 
-_SENSES: Final = ("token", "time", "user", "system", "git", "change")
 NOT_YET: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
     {
         **dict.fromkeys("tool_ttl_seconds".split(), ()),
-        **{f"compaction_{part}": () for part in ("trigger_tokens", "target_tokens", "keep_last_turns", "min_chars")},
-        **{f"token_awareness_{part}": () for part in ("budget_tokens", "reminder_tokens", "update_every")},
-        **{f"{sense}_awareness_enabled": (False,) for sense in _SENSES},
-        "time_awareness_tool_timestamps": (False,),
-        "compaction_enabled": (False,),
-        "compaction_policy": ("never",),
         "control_socket": (False,),
     }
 )
@@ -192,6 +206,8 @@ def check_options(options: Mapping[str, object]) -> None:
     if search is not None and not callable(search):
         raise ConfigError(f"tool_search={search!r} cannot be called", hint="it gets a query and schemas")
     check_cache_options(options)
+    check_compaction_options(options)
+    check_sense_options(options)
 
 
 def with_session_options(function: Callable[P, T]) -> Callable[P, T]:

@@ -1,13 +1,19 @@
 """The system prompt of a session.
 
-Floor: 5. Owns: plait's own sentence and the order of the parts; never: anything that changes between two requests.
+Floor: 5. Owns: plait's own sentence and the order of the sections; never: anything that changes between two requests.
+
+What every session of a spec says alike comes first, so that an endpoint's cache holds it for all of them; what belongs
+to one folder comes after that. What belongs to one moment is in no prompt at all (`sensing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from plait.context.sections import Section, joined
+from plait.context.senses import Senses, attribution, standing_sections
 from plait.core.exchange import ToolSchema
 from plait.engine.spec import specs_of
 from plait.tools.spec import tool_from_entry
@@ -19,17 +25,39 @@ _BASE: Final = (
 )
 
 
-def compose(supplement: str, tools: Iterable[ToolSchema], *, bare: bool, structured: bool) -> str:
-    """Return the system prompt.
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a system prompt is made of, beside the tools."""
 
-    Args:
-        supplement: the caller's own words.
-        tools: described in words where the model has no structured calls.
-        bare: leave plait's own sentence out.
-        structured: the endpoint takes tools as data.
-    """
-    parts = ["" if bare else _BASE, "" if structured else inline_instructions(tools), supplement.strip()]
-    return "\n\n".join(part for part in parts if part)
+    supplement: str = ""
+    """The caller's own words."""
+    bare: bool = False
+    """Nothing but these, and what a model without structured calls has to know of its tools."""
+    structured: bool = True
+    """The endpoint takes tools as data."""
+    model: str = ""
+    """Named where work is signed; empty signs nothing."""
+    senses: Senses = field(default_factory=Senses)
+    instructions: tuple[Section, ...] = ()
+    """What instructions files say."""
+
+
+def sections_of(wording: Wording, tools: Iterable[ToolSchema]) -> tuple[Section, ...]:
+    """Return the sections of a system prompt in their order; some say nothing."""
+    is_bare = wording.bare
+    return (
+        Section("base", "stable", "" if is_bare else _BASE),
+        Section("tools in words", "stable", "" if wording.structured else inline_instructions(tools)),
+        *(() if is_bare else standing_sections(wording.senses)),
+        Section("attribution", "stable", "" if is_bare or not wording.model else attribution(wording.model)),
+        Section("supplement", "stable", wording.supplement.strip()),
+        *(() if is_bare else wording.instructions),
+    )
+
+
+def compose(wording: Wording, tools: Iterable[ToolSchema]) -> str:
+    """Return the system prompt."""
+    return joined(sections_of(wording, tools))
 
 
 def inline_system_prompt(schema: Mapping[str, Any]) -> str:
@@ -37,10 +65,9 @@ def inline_system_prompt(schema: Mapping[str, Any]) -> str:
     return inline_instructions(tool_from_entry(entry, str, {}).schema for entry in specs_of(schema))
 
 
-def told_anew(
-    content: object, supplement: str, before: Iterable[ToolSchema], now: Iterable[ToolSchema], *, bare: bool
-) -> str | None:
+def told_anew(content: object, before: Iterable[ToolSchema], now: Iterable[ToolSchema]) -> str | None:
     """Return the prompt that tells a model in words of other tools than before; None for one of somebody else's."""
-    if content != compose(supplement, before, bare=bare, structured=False):
+    told = inline_instructions(before)
+    if not isinstance(content, str) or not told or told not in content:
         return None
-    return compose(supplement, now, bare=bare, structured=False)
+    return content.replace(told, inline_instructions(now), 1)

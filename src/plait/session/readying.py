@@ -10,20 +10,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from plait.context.sections import Section, with_rest
 from plait.core.errors import ConfigError, SessionBusy
 from plait.core.facts import Observation
 from plait.engine.base_host import Policy
 from plait.engine.conversation import Terms
 from plait.engine.masking import finishing_of
 from plait.kernel.ports import Model, Options, Setup
+from plait.kernel.rules import Rules
 from plait.session.asked import model_asked
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
+from plait.session.compaction_terms import shrinking_of
 from plait.session.confining import fence_told
 from plait.session.heads import PROMPT, changed, habits_of, told_of
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
+from plait.session.prompt import sections_of
 from plait.session.recorded import start_of
 from plait.session.session import Live, Session, follow
 
@@ -69,8 +73,16 @@ def prepare(session: Session, live: Live, model: Model, output_type: object) -> 
         extra=settings.request_params,
     )
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
-    terms = Terms(terms.tools, setup, policy_of(session, live), settings.rules, cache=cache_terms(session))
+    terms = Terms(terms.tools, setup, policy_of(session, live), ruled(session, live), cache=cache_terms(session))
     live.conversation.change(model, with_output(session, model, terms, output_type))
+
+
+def ruled(session: Session, live: Live) -> Rules:
+    """Return what the loop goes by, with what the session's keys say of making history shorter."""
+    shrinking = shrinking_of(session)
+    # The same object where nothing changed: whoever compares terms sees at once that they are the same.
+    rules = live.conversation.terms.rules
+    return rules if rules.shrinking == shrinking else replace(live.settings.rules, shrinking=shrinking)
 
 
 def policy_of(session: Session, live: Live) -> Policy:
@@ -81,6 +93,7 @@ def policy_of(session: Session, live: Live) -> Policy:
         finishing = replace(
             finishing_of(settings.limits.max_tool_result_tokens, lambda: conversation.model, redaction or False),
             session_id=session["session_id"],
+            fit=live.toolbox.fit if conversation.terms.tools.get("read_file") is not None else None,
         )
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None
@@ -90,6 +103,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             finishing,
             on_boundary=between,
             is_watched=is_watched,
+            on_results=None if live.sensing is None else live.sensing.note_results,
             gates=gated(settings.permissions, live.hooks, settings.approver, live.toolbox),
         )
     return live.policy
@@ -103,8 +117,11 @@ def begin(session: Session, live: Live) -> None:
     if standing.setup is None:
         standing.setup = told_of(live.conversation.terms.setup)
         settings = live.settings
-        words = {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement else {}
+        words = (
+            {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement or settings.bare else {}
+        )
         words = words if live.hooks is None else {**words, **live.hooks.recorded}
+        words = {**words, **standing.told, "sections": [section.to_dict() for section in sections_now(live)]}
         own = {**words, **habits_of(live.conversation.terms.tools), **fence_told(live.toolbox)}
         live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
     note_setup(live)
@@ -116,6 +133,12 @@ def begin(session: Session, live: Live) -> None:
         from plait.session.executing import settle_side_calls  # most sessions have none
 
         settle_side_calls(session, live)
+
+
+def sections_now(live: Live) -> tuple[Section, ...]:
+    """Return the sections of the prompt that requests have now."""
+    setup = live.conversation.terms.setup
+    return with_rest(sections_of(live.settings.wording, setup.tools), setup.system)
 
 
 def note_setup(live: Live) -> None:

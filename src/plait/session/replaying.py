@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from plait.context.sections import sections_in
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
 from plait.engine.request_form import forms
@@ -101,8 +102,10 @@ def replay_session(session: SessionFolder | str | os.PathLike[str], schema: Mapp
         table = _table(tools, {tool.name: tool for _, setup in setups for tool in setup.tools}.values(), facts)
         rules = replace(live.settings.rules, max_steps=None, retry=_PATIENT)
         found = rerun(facts, table, rules, lines.fingerprint)
-        system = prompt.compose(supplement, tools.schemas, bare=bare, structured=opened["structured"])
-        # Hooks are not asked again: what they had said is what they would say.
+        # Neither hooks nor files are asked again: what they had said is what they would say.
+        said = sections_in(setups[0][1].system or "", start.get("sections")) if setups else ()
+        files = tuple(section for section in said if section.name.startswith("instructions ("))
+        system = prompt.compose(replace(live.settings.wording, instructions=files), tools.schemas)
         system = "\n\n".join(filter(None, (system, str(start.get(CONTEXT) or ""))))
         now = told_of(Setup(system, tools.schemas))
     sections = _sections(told[-1][1], now) if told else ()

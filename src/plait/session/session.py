@@ -31,8 +31,10 @@ from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
 from plait.session.capture import Capture
 from plait.session.chosen import Chosen
+from plait.session.compaction_terms import CompactionPolicy
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror
+from plait.session.prompt import Wording
 from plait.session.reducing import StepReducer
 from plait.session.session_log import SessionLog
 from plait.session.snapshot import Snapshot
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from plait.session.hooking import SessionHooks
     from plait.session.mcp_servers import Attached
     from plait.session.remembering import Answer, Remembered
+    from plait.session.sensing import Sensing
 
 T = TypeVar("T")
 
@@ -90,9 +93,13 @@ class Settings:
     output: OutputType[Any] | None = None
     """What answers have to be, where that is more than text."""
     step_reducer: StepReducer | None = None
+    compaction_policy: CompactionPolicy | None = None
+    """A host's own say in when history is made shorter."""
     opening_cancel: Cancel | None = None
     """Ends what opening waits for."""
     permissions: Permissions | None = None
+    wording: Wording = field(default_factory=Wording)
+    """What its system prompt would be made of today."""
 
 
 class Following:
@@ -137,6 +144,8 @@ class Standing:
     """What is to be recorded of an earlier process's end, once."""
     side_calls: Sequence[tuple[ToolCall, ToolStart]] = ()
     """Calls of programs that an earlier process has not seen the end of."""
+    told: Mapping[str, object] = field(default_factory=dict)
+    """What is recorded of its prompt beside the setup when it begins."""
     is_begun: bool = False
     """A turn has begun since the session was opened."""
     capture: Capture | None = None
@@ -177,12 +186,18 @@ class Live:
     mcp: Attached | None = None
     """Its MCP servers."""
     hooks: SessionHooks | None = None
+    sensing: Sensing | None = None
+    """What its model is told beside questions and results."""
     answers: Remembered | None = None
     """What somebody has said yes to for good."""
     chosen: Chosen = field(default_factory=Chosen)
     """Tools that were taken away or added since."""
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
+    signal: Cancel | None = None
+    """Stops the turn that is running."""
+    asked_again_at: int = 0
+    """Answers before hooks that did not want history shortened are asked again."""
 
     @property
     def log(self) -> SessionLog:
@@ -195,7 +210,7 @@ class Session(dict[str, Any]):
 
     A dict of its public keys, which are JSON; each is an attribute too. `messages` may be edited at any time: the
     change is recorded before the next request. The other keys tell; only `max_output_tokens`, `cache_key` and those
-    about cache proof are read again at each turn. One turn at a time, from any thread.
+    about cache proof and compaction are read again at each turn. One turn at a time, from any thread.
 
     `close`, or leaving a `with` block, ends what its tools left running and lets its journal go, so that the session
     can be opened again; so does dropping the last reference.
@@ -225,6 +240,15 @@ class Session(dict[str, Any]):
     strict_cache_proof = Key[bool | str]()
     min_cacheable_tokens = Key[int]()
     cache_ttl_seconds = Key[float]()
+    compaction_enabled = Key[bool]()
+    """False: history is never made shorter, not even where it does not fit the model."""
+    compaction_trigger_tokens = Key[int | None]()
+    """Size of a request from which history is summarised first; None: as the model's window says."""
+    compaction_target_tokens = Key[int]()
+    compaction_keep_last_turns = Key[int]()
+    compaction_policy = Key[str]()
+    """`threshold`, `every_turn`, `never`, or `host` where a function of the host's decides."""
+    compaction_min_chars = Key[int]()
     parallel_tool_dispatch = Key[bool]()
     usage_totals = Key[dict[str, int]]()
     """`{prompt, completion, total, cached, cache_write}` of the whole session."""
@@ -334,6 +358,8 @@ class Session(dict[str, Any]):
         if live.hooks is not None:
             live.hooks.close()
         live.conversation.close()
+        if live.sensing is not None:
+            live.sensing.scratch.close()
         if self._close_servers is not None:
             self._close_servers()
         if self._close_tools.detach() is not None:

@@ -168,9 +168,8 @@ def _change(session: Session, live: Live, tools: list[Tool]) -> None:
     routes = build_tool_spec(shown)[1]
     session["tool_dispatch"] = {name: known.get(name) or dict(route) for name, route in routes.items()}
     if not session["structured"] and session["messages"]:
-        first, settings = session["messages"][0], live.settings
-        before, now = terms.tools.schemas, table.schemas
-        told = prompt.told_anew(first.get("content"), settings.supplement, before, now, bare=settings.bare)
+        first = session["messages"][0]
+        told = prompt.told_anew(first.get("content"), terms.tools.schemas, table.schemas)
         first["content"] = first.get("content") if told is None else told
     setup = replace(terms.setup, tools=table.schemas)
     live.conversation.change(live.conversation.model, replace(terms, tools=table, setup=setup))

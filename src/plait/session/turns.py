@@ -21,11 +21,13 @@ from plait.session.asked import keep_pin, model_asked
 from plait.session.background import with_notice
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up, error_told
+from plait.session.compacting import at_turn_end
 from plait.session.hooked import hooked, rejected, submitted
 from plait.session.mcp import take_over
 from plait.session.readying import begin, held, note_setup, prepare, take_edits
 from plait.session.result import SessionResult
 from plait.session.sender import sender_header, sender_label
+from plait.session.sensing import settled, with_senses
 from plait.session.session import Live, Session
 
 U = TypeVar("U")
@@ -123,8 +125,8 @@ def run_turn(
     if tool_executor is not None:
         raise ConfigError("tool_executor is not available yet", hint="leave tool_executor out")
     header, label = sender_header(sender), sender_label(sender)
-    with held(session) as live, turn_signal(cancel, timeout) as signal, hooked(live) as tell_end:
-        began_s = time.monotonic()
+    with held(session) as live, turn_signal(cancel, timeout) as signal, hooked(live) as tell_end, settled(live):
+        began_s, live.signal = time.monotonic(), signal
         pictures, asked = tuple(map(image_of, images)), model_asked(live, client, model, session)
         check_images(asked, pictures)
         is_unfinished = live.conversation.state.in_turn
@@ -138,7 +140,7 @@ def run_turn(
                 prepare(session, live, asked, output_type)
                 note_setup(live)
             try:
-                more = "" if task is None else submitted(live, task, sender, signal)
+                more = "" if task is None else with_senses(live, submitted(live, task, sender, signal))
             except PolicyError as error:
                 catch_up(session, live)
                 return rejected(session, live, error)
@@ -180,6 +182,7 @@ def _question(live: Live, text: str, images: tuple[Image, ...]) -> Message:
 
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:
+    at_turn_end(session, live, end)
     catch_up(session, live)
     end, value = settle(end, live.conversation.state, live.conversation.terms.policy.wanted)
     error = error_told(session, live, end, began_s)

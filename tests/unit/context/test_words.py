@@ -14,7 +14,7 @@ from plait.context.senses import NAMES, Senses, session_time, standing_sections,
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    "seconds, said",
     [
         (None, "n/a"),
         (0.012, "12ms"),

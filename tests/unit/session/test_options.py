@@ -44,11 +44,7 @@ WANTED: Mapping[str, object] = {
     "tool_search": print,
     "compaction_enabled": True,
     "compaction_policy": "threshold",
-    "time_awareness_tool_timestamps": True,
-    **dict.fromkeys(
-        (name for name in NOT_YET if name.endswith(("_tokens", "_turns", "_chars", "_every", "_seconds"))), 5
-    ),
-    **dict.fromkeys((name for name in NOT_YET if name.endswith("_awareness_enabled")), True),
+    **dict.fromkeys((name for name in NOT_YET if name.endswith(("_tokens", "_turns", "_chars", "_seconds"))), 5),
 }
 
 

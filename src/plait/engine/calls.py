@@ -9,7 +9,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
@@ -20,6 +20,9 @@ from plait.core.unseen import flagged
 from plait.core.values import dataclass
 from plait.kernel.effects import Outcome
 from plait.kernel.tools import Tool, ToolContext, as_result
+
+if TYPE_CHECKING:
+    from plait.tools.spill import Fitted
 
 CHARS_PER_TOKEN: Final = 4
 _FRAMES: Final = 3
@@ -50,16 +53,32 @@ class Finishing:
     """Changes what programs and the journal get beside the text."""
     session_id: str = ""
     run_id: str = ""
+    fit: Callable[[str, int], Fitted] | None = None
+    """Cuts a text and keeps all of it in a file that the model can read; None keeps nothing."""
 
     def apply(self, result: ToolResult) -> ToolResult:
         """Return the result as the model gets it: redacted, bounded, with a remark on what cannot be seen."""
         text = result.content if self.redact is None else self.redact(result.content)
-        text = flagged(bounded(text, self.result_tokens_max * CHARS_PER_TOKEN))
-        data = result.data
+        cut = self.cut(result if text is result.content else replace(result, content=text), self.result_chars_max)
+        text, data = flagged(cut.content), cut.data
         if data is not None and self.redact_data is not None:
             data = cast("Mapping[str, object]", self.redact_data(data))
         is_same = text is result.content and data is result.data
         return result if is_same else replace(result, content=text, data=data)
+
+    @property
+    def result_chars_max(self) -> int:
+        """Size of one result; 0 is no limit."""
+        return self.result_tokens_max * CHARS_PER_TOKEN
+
+    def cut(self, result: ToolResult, chars_max: int) -> ToolResult:
+        """Return a result that fits: its head and its tail, and all of it in a file where there is a place for that."""
+        if chars_max <= 0 or len(result.content) <= chars_max:
+            return result
+        if self.fit is None:
+            return replace(result, content=bounded(result.content, chars_max))
+        fitted = self.fit(result.content, chars_max)
+        return replace(result, content=fitted.text, data={**(result.data or {}), **fitted.data})
 
     def context(self, call: ToolCall, cancel: Cancel, start: ToolStart | None, around: Around = NOWHERE) -> ToolContext:
         """Return what a tool may know of a call that was started so."""

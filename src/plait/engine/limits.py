@@ -59,6 +59,10 @@ class Limits:
     """Tokens of one answer, sent with every request."""
     max_tool_result_tokens: int = 8_000
     """Tokens of one tool result as the model sees it, at four characters a token; 0 is no cap."""
+    max_turn_result_tokens: int | None = None
+    """Tokens of all tool results of a turn together, counted likewise: what goes beyond is cut to a little each."""
+    dedupe_reads: bool = False
+    """A call that only looks, and brings what the same call brought before and the model still sees, says only that."""
     tool_concurrency: int = 4
     """Parallel-safe calls of one message that run at the same time; 1 runs every call in the caller's thread."""
     max_cost: Decimal | None = None
@@ -75,7 +79,9 @@ class Limits:
     """What this conversation shares with others: a `plait.Budget`."""
 
     def __post_init__(self) -> None:
-        _check(self, ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens"))
+        _check(
+            self, ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens", "max_turn_result_tokens")
+        )
 
 
 def check(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0) -> Stop | None:

@@ -16,7 +16,9 @@ from plait.engine.limits import Limits, SessionLimits
 
 _COUNTS: Final = {"max_steps": "max_steps", "max_input_tokens": "max_input_tokens"}
 _NUMBERS: Final = {"max_cost_usd": "max_cost", "max_wall_seconds": "max_wall_s"}
-_CAPS: Final = {"max_tool_result_tokens": "max_tool_result_tokens"}
+_CAPS: Final = {"max_tool_result_tokens": "max_tool_result_tokens", "max_turn_result_tokens": "max_turn_result_tokens"}
+_FROM_ONE: Final = (*_COUNTS, "max_turn_result_tokens")
+_SWITCHES: Final = {"dedupe_reads": "dedupe_reads"}
 SESSION: Final = "session"
 """The member that holds the limits of all turns together."""
 
@@ -24,7 +26,7 @@ SESSION: Final = "session"
 def faults_in_limits(value: Mapping[Any, Any], place: str = "limits") -> Iterator[tuple[str, str]]:
     """Yield what is wrong in a spec's limits: the problem, and what would be right."""
     is_session = place != "limits"
-    known = [*_COUNTS, *_NUMBERS, *(() if is_session else (*_CAPS, SESSION))]
+    known = [*_COUNTS, *_NUMBERS, *(() if is_session else (*_CAPS, *_SWITCHES, SESSION))]
     for name, number in value.items():
         where = f"{place}.{name}"
         if name not in known:
@@ -38,11 +40,14 @@ def faults_in_limits(value: Mapping[Any, Any], place: str = "limits") -> Iterato
                 yield from faults_in_limits(number, where)
             else:
                 yield f"has {where!r} = {number!r}", "it is an object of limits"
+        elif name in _SWITCHES:
+            if not isinstance(number, bool):
+                yield f"has {where!r} = {number!r}", "it is true or false"
         elif name in _NUMBERS:
             if not _is_number(number) or number < 0:
                 yield f"has {where!r} = {number!r}", "it is a number from 0"
-        elif not isinstance(number, int) or isinstance(number, bool) or number < (name in _COUNTS):
-            yield f"has {where!r} = {number!r}", f"it is a whole number from {int(name in _COUNTS)}"
+        elif not isinstance(number, int) or isinstance(number, bool) or number < (name in _FROM_ONE):
+            yield f"has {where!r} = {number!r}", f"it is a whole number from {int(name in _FROM_ONE)}"
 
 
 def limits_of_spec(schema: Mapping[str, Any], base: Limits) -> Limits:
@@ -50,7 +55,7 @@ def limits_of_spec(schema: Mapping[str, Any], base: Limits) -> Limits:
     told = schema.get("limits")
     if not told:
         return base
-    limits = replace(base, **_fields(told, {**_COUNTS, **_NUMBERS, **_CAPS}))
+    limits = replace(base, **_fields(told, {**_COUNTS, **_NUMBERS, **_CAPS, **_SWITCHES}))
     if told.get(SESSION):
         limits = replace(limits, session=SessionLimits(**_fields(told[SESSION], {**_COUNTS, **_NUMBERS})))
     is_money = "max_cost_usd" in told or "max_cost_usd" in (told.get(SESSION) or {})

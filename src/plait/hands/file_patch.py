@@ -9,7 +9,8 @@ that a crash between two changes loses nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field, replace
 from typing import Final
@@ -181,6 +182,7 @@ def planned_patch(files: Files, patch: Patch, locks: FileLocks | None = None) ->
                 targets[path] = held.enter_context(files.pin(path, "write"))
             except Refusal as refusal:
                 faults.append(refusal)
+        faults += [_no_link(each) for each in patch if _takes_away(each) and _is_link(files, each.path)]
         if faults:
             raise _together(faults)
         if locks is not None:
@@ -221,6 +223,7 @@ class _Planner:
                 steps[self._keys[each.path]] = self._step(each)
             except Refusal as refusal:
                 faults.append(refusal)
+        faults = faults or _both_file_and_directory(steps.values(), self._keys)
         if faults:
             raise _together(faults)
         plan = PatchPlan(tuple(step or _step_of(self._drafts[key]) for key, step in steps.items()))
@@ -411,6 +414,39 @@ def _no_file(patch: FilePatch) -> Refusal:
         hint="leave it out" if is_deleted else "list the directory, or add it with *** Add File",
         details={"path": patch.path, "patch_line": patch.patch_line},
     )
+
+
+def _takes_away(patch: FilePatch) -> bool:
+    return patch.kind == "delete" or patch.move_to is not None
+
+
+def _is_link(files: Files, path: str) -> bool:
+    """Say whether a name is a link: what is found through it is another file, which nobody wants to lose."""
+    parent, name = os.path.split(path)
+    with suppress(Refusal, OSError, ValueError), files.open_directory(parent or ".") as folder:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mode)
+    return False
+
+
+def _no_link(patch: FilePatch) -> Refusal:
+    does = "deletes" if patch.kind == "delete" else "moves"
+    return Refusal(
+        "FORBIDDEN",
+        f"{patch.path!r} is a symbolic link, and the patch {does} it (line {patch.patch_line})",
+        hint="name the file that it leads to, or change the link with a command (rm, mv)",
+        details={"path": patch.path, "patch_line": patch.patch_line},
+    )
+
+
+def _both_file_and_directory(steps: Iterable[Step | None], keys: Mapping[str, Key]) -> list[Refusal]:
+    """Return the fault of a new file under whose name another new one would stand."""
+    new = {keys[step.paths[-1]]: step.paths[-1] for step in steps if step is not None and step.mark in "AR"}
+    faults = [
+        _named_twice(path)
+        for (device, inode, names), path in new.items()
+        if any((device, inode) == other[:2] and names == other[2][: len(names)] != other[2] for other in new)
+    ]
+    return faults[:1]
 
 
 def _named_twice(path: str) -> Refusal:

@@ -369,6 +369,34 @@ def test_hostile_patches_stay_inside_and_are_never_half_applied(sections: list[s
             assert before == after, text_of(answer)
 
 
+def test_a_link_is_no_file_to_take_away(box: Toolbox, root: Path) -> None:
+    """What is found through it would be lost, and the link would stay: a patch deletes and moves only files."""
+    (root / "f").write_text("a\n")
+    (root / "link").symlink_to("f")
+
+    for patch in (
+        "*** Begin Patch\n*** Delete File: link\n*** End Patch",
+        "*** Begin Patch\n*** Update File: ./link\n*** Move to: g\n-a\n+b\n*** End Patch",
+        "--- a/link\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n",
+    ):
+        refused = refusal(box.patching.apply_patch(patch))
+        assert "is a symbolic link, and the patch" in refused.content
+        assert "nothing was changed" in refused.content
+    assert {"f": b"a\n", "link": b"a\n"} == {name: (root / name).read_bytes() for name in ("f", "link")}
+
+
+def test_no_new_file_is_a_directory_too(box: Toolbox, root: Path) -> None:
+    """A patch that needs one name for both is refused before anything is written."""
+    (root / "f").write_text("a\n")
+
+    for first in ("*** Add File: q\n+x", "*** Update File: f\n*** Move to: q\n a\n+b"):
+        for second in ("q/r", "q/r/s"):
+            patch = f"*** Begin Patch\n*** Add File: {second}\n+y\n{first}\n*** End Patch"
+            refused = refusal(box.patching.apply_patch(patch))
+            assert "The patch says two things of 'q'; nothing was changed" in refused.content
+    assert ["f"] == [path.name for path in root.iterdir()]
+
+
 def test_str_replace_takes_hunks(box: Toolbox, root: Path) -> None:
     """`patch` in place of a snippet changes that file alone, with or without an envelope around the hunks."""
     (root / "f").write_text("a\nb\nc\n")

@@ -10,18 +10,18 @@ tokens of known shape, key blocks and known values go in any case, and what only
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from plait.core.mask import MASK
 from plait.core.secret_shapes import SHAPES
 
-_KEY_BLOCK: Final = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[A-Za-z0-9+/=\s\\:,.\"'-]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|(?:\\n|\s)+[A-Za-z0-9+/=\s\\:,.-]+)"
-    r"|PuTTY-User-Key-File-\d:[A-Za-z0-9+/=\s:-]+"
-)
+_KEY_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_INSIDE: Final = re.compile(r"[A-Za-z0-9+/=\s\\:,.\"'-]*+")
+_KEY_CUT: Final = re.compile(r"(?:\\n|\s)++[A-Za-z0-9+/=\s\\:,.-]++")
 """A block that was cut off ends where its letters do: a program that only names the first line keeps its own."""
+_PUTTY_KEY: Final = re.compile(r"PuTTY-User-Key-File-\d:[A-Za-z0-9+/=\s:-]++")
 _KEY_MARKS: Final = ("PRIVATE KEY", "PuTTY-User-Key-File")
 # A label begins a word, or a part of one (`MY_API_KEY`, `clientSecret`), or what follows the `\\n` of JSON. What stands
 # before it is only glanced at: a pattern that tries every beginning of a long line takes minutes for it.
@@ -62,7 +62,9 @@ def redact_secrets(text: str) -> tuple[str, int]:
     """
     count = 0
     if any(mark in text for mark in _KEY_MARKS):
-        text, count = _KEY_BLOCK.subn(MASK, text)
+        before = text.count(MASK)
+        text = _PUTTY_KEY.sub(MASK, "".join(_without_keys(text)))
+        count = text.count(MASK) - before
     if _LONG_RUN.search(text):
         for shape in dict.fromkeys([shape for mark, shape in _BY_MARK if mark in text]):
             text, found = shape.pattern.subn(MASK, text)
@@ -81,6 +83,21 @@ def redact_secrets(text: str) -> tuple[str, int]:
         text, found = _masked(_URL_LOGIN, text, lambda match: _NO_PASSWORDS.fullmatch(match["value"]) is None)
         count += found
     return text, count
+
+
+def _without_keys(text: str) -> Iterator[str]:
+    """Yield the text with its key blocks masked; each letter is looked at once, however many blocks begin."""
+    at = 0
+    begins = [*_KEY_BEGIN.finditer(text)]
+    limits = [*(follower.start() for follower in begins[1:]), len(text)]
+    for begin, limit in zip(begins, limits, strict=False):
+        end = _KEY_END.search(text, begin.end(), limit)
+        if end is None or _KEY_INSIDE.fullmatch(text, begin.end(), end.start()) is None:
+            end = _KEY_CUT.match(text, begin.end(), limit)
+        if end is not None:
+            yield from (text[at : begin.start()], MASK)
+            at = end.end()
+    yield text[at:]
 
 
 def _masked(pattern: re.Pattern[str], text: str, is_secret: Callable[[re.Match[str]], bool]) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,9 @@ def gated(
         return hooks
     from plait.engine.permissions.gate import RulesGate
     from plait.engine.permissions.subject import subject_of
+
+    # A search names a folder, and would show what may not be read in it.
+    box.finding = replace(box.finding, hides=permissions.hides)
 
     def subject(call: ToolCall, tool: Tool) -> Subject:
         return subject_of(call, tool, permissions.root)

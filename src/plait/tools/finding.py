@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from plait.hands.listing import FoundPaths, find_paths
@@ -62,6 +62,8 @@ class Finding:
     spill: Spill
     chars_max: int
     """Size of a result; 0 is no limit."""
+    hides: Callable[[str], bool] | None = None
+    """Says of an absolute path, links followed, that its content is not searched: what rules keep from being read."""
 
     @functools.cached_property
     def ripgrep(self) -> Ripgrep | None:
@@ -78,7 +80,7 @@ class Finding:
 
     def search_files(self, wanted: Wanted, call: ToolContext | None = None) -> Answer:
         """Return `path:line:text` for each line that matches, and lines around it as `path-line-text`."""
-        found = search(self.places, wanted.query, path=wanted.path, rules=self._rules(call), ripgrep=self.ripgrep)
+        found = search(self.places, wanted.query, path=wanted.path, rules=self._searched(call), ripgrep=self.ripgrep)
         notes = list(_notes_on(found, wanted))
         text = "\n".join(shown_matches(found.matches)) or f"(no matches for {wanted.pattern!r})"
         fitted = self.spill.fit(text, self.chars_max and max(1, self.chars_max - _NOTES_CHARS))
@@ -108,6 +110,21 @@ class Finding:
 
     def _rules(self, call: ToolContext | None) -> WalkRules:
         return WalkRules(forbidden=self.places.forbidden(), cancel=None if call is None else call.cancel)
+
+    def _searched(self, call: ToolContext | None) -> WalkRules:
+        rules, hides = self._rules(call), self.hides
+        if hides is None:
+            return rules
+        folders: dict[str, str] = {}
+
+        def admit(path: str, is_directory: bool) -> bool:
+            folder, name = os.path.split(os.path.join(self.places.root, path))
+            real = folders.get(folder)
+            if real is None:
+                real = folders[folder] = os.path.realpath(folder)
+            return not hides(os.path.join(real, name))
+
+        return replace(rules, admit=admit)
 
 
 def split_pattern(pattern: str, path: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
 from plait.engine.spec import default_specification
 from plait.kernel.effects import Allow
@@ -44,7 +45,9 @@ class Yes:
 def results(project: Path, *calls: Call, approver: Any = None, **options: Any) -> list[str]:
     """Return what each call came to in a session."""
     model = ScriptedModel([Say(calls=[call]) for call in calls] + ["done"])
-    with init_session({**SPEC, **options.pop("spec", {})}, workspace=project, approver=approver, **options) as session:
+    with init_session(
+        {**options.pop("base", SPEC), **options.pop("spec", {})}, workspace=project, approver=approver, **options
+    ) as session:
         run_turn(model, "m", session, "go").raise_for_status()
         return [str(message["content"]) for message in session["messages"] if message["role"] == "tool"]
 
@@ -82,6 +85,21 @@ def test_what_is_to_be_asked_about_is_refused_without_anybody_to_ask(project: Pa
     alone, asked = (results(project, call, approver=who, permissions={"ask": ["Read"]}) for who in (None, approver))
     assert "nobody to ask" in alone[0]
     assert (["a\n"], 1) == (asked, approver.asked)
+
+
+@pytest.mark.parametrize("action", ["deny", "ask"])
+def test_a_search_shows_nothing_of_what_may_not_be_read(project: Path, action: str) -> None:
+    """Neither in the folder nor by way of a link to it; other files are searched, with ripgrep and without."""
+    (project / "keys").mkdir()
+    (project / "keys" / "id").write_text("SECRET\n")
+    (project / "b.txt").write_text("SECRET\n")
+    (project / "way").symlink_to(project / "keys")
+    searches = [Call("search_files", {"pattern": "SECRET", "path": path}) for path in (".", "keys", "way", ".env")]
+    spec = {"base": built_in_spec("m", "http://127.0.0.1:1/v1")}
+    said = results(project, *searches, **spec, permissions={action: ["Read(./.env)", "Read(keys/)"]})
+    assert "b.txt:1:SECRET" == said[0].splitlines()[0]
+    assert not any("SECRET\n" in f"{text}\n" for text in (said[0].replace("b.txt:1:SECRET", ""), *said[1:])), said
+    assert "b.txt:1:SECRET" in results(project, searches[0], **spec, permissions={action: ["Edit(b.txt)"]})[0]
 
 
 def test_rules_of_a_spec_hold(project: Path) -> None:

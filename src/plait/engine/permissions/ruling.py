@@ -48,6 +48,7 @@ class Ruling:
 
 
 SILENT: Final = Ruling(None)
+_SEARCHING: Final = ("Grep", "search_files", "Read", "read_file")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,17 @@ class Permissions:
         if doubt:
             return Ruling("ask", None, doubt)
         return self._allowed([rule for rule in mine if rule.action == "allow"], subject, line)
+
+    def hides(self, path: str) -> bool:
+        """Say whether a rule keeps a file, or a directory, from being read without a question: no search looks into it.
+
+        `path` is absolute, links followed.
+        """
+        return any(
+            rule.action != "allow" and rule.kind == "path" and rule.pattern and self._path(rule.pattern).holds(path)
+            for rule in self.rules
+            if rule.names(_SEARCHING)
+        )
 
     def _forbids(self, rule: Rule, subject: Subject, line: CommandLine | None) -> bool:
         if rule.pattern is None:

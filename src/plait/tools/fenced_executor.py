@@ -6,7 +6,6 @@ Floor: 3. Owns: the contract's `execute` for the tool library's calls; never: fe
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,7 +15,6 @@ from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.fence.fence import Fence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.process import run
-from plait.hands.secret_places import SecretPlaces
 from plait.tools import dispatch as dispatching
 from plait.tools.answer import Answer, as_answer, refused
 from plait.tools.functions import LibraryFunctions
@@ -45,8 +43,8 @@ class BubblewrapToolExecutor:
         """
         self.policy = policy
         try:
-            self._fence = open_fence(policy, binary=binary, secrets=_secrets(), at=INSIDE)
-            self.fence: Fence = open_fence(policy, binary=binary, secrets=_secrets())
+            self._fence = open_fence(policy, binary=binary, at=INSIDE)
+            self.fence: Fence = open_fence(policy, binary=binary)
             """The same with the workspace at its own path, as a session's tools want it."""
         except Refusal as refusal:
             raise RuntimeError(f"{refusal.message}; {refusal.hint}") from refusal
@@ -152,7 +150,3 @@ def _seconds(value: object, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise Refusal("INVALID_INPUT", f"{value!r} is no time limit", hint="give a number of seconds")
     return float(value)
-
-
-def _secrets() -> tuple[str, ...]:
-    return SecretPlaces.usual(os.path.expanduser("~")).places

@@ -129,7 +129,7 @@ class Shell:
 
     def rewritten(self, command: str) -> str:
         """Return the command line that runs in place of another, where the user has asked for that."""
-        rtk = self.options.rtk
+        rtk = self.options.rtk if self.options.fence is None else None  # inside, there is no rtk
         return command if rtk is None else rtk.rewritten(command, self.root, self.environment())
 
     def _limit_s(self, timeout_s: float | None) -> float:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Protocol
@@ -23,6 +23,7 @@ from plait.hands.fence.environment import fenced_environment, loaders_in
 from plait.hands.fence.ground import Ground, find_program
 from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.fence.seccomp import MACHINES
+from plait.hands.secret_places import SecretPlaces
 
 _TRY_S: Final = 20
 _LANDLOCK_MIN: Final = 3
@@ -95,17 +96,17 @@ class LandlockFence:
         return fenced_environment(environment)
 
 
-def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", secrets: Iterable[str] = (), at: str = "") -> Fence:
-    """Return a fence that was tried on this machine.
+def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") -> Fence:
+    """Return a fence that was tried on this machine; `at` is where it has the workspace, its own path unless given.
 
-    `secrets` are absolute paths that are empty inside, where the workspace holds them.
+    Places of keys and passwords are empty inside, also where the workspace holds them.
     Raises `Refusal` where none can be made: nothing is run without one.
     """
     if wrong := loaders_in(policy.environment or {}):
         raise Refusal("INVALID_INPUT", f"a sandbox's environment cannot set {', '.join(wrong)}", hint="leave it out")
     if os.name != "posix" or not hasattr(os, "O_PATH"):
         raise _none("this is no Linux")
-    ground = Ground.here(secrets)
+    ground = Ground.here(SecretPlaces.usual(os.path.expanduser("~")).places)
     if ground.machine not in MACHINES:
         raise _none(f"there is no filter of system calls for {ground.machine!r}")
     path = find_program(binary, os.environ, policy.root)

@@ -169,6 +169,20 @@ def test_names_that_are_links_lead_nowhere(workspace: Path) -> None:
     assert "Read-only" in (done.errors or done.output).head
 
 
+def test_a_home_as_workspace_shows_no_keys(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places of keys are empty inside even where they lie in the workspace, and cannot be replaced."""
+    monkeypatch.setenv("HOME", str(workspace))
+    (workspace / ".ssh").mkdir()
+    (workspace / ".ssh/id").write_text("key")
+    (workspace / ".netrc").write_text("password")
+    fence = open_fence(SandboxPolicy(workspace))
+
+    done = inside(fence, "ls -A .ssh; cat .netrc; echo x > .ssh/id; mv .ssh moved; rm -f .netrc; ls -A")
+
+    assert ".netrc\n.ssh\n" == done.output.head
+    assert ("key", "password") == ((workspace / ".ssh/id").read_text(), (workspace / ".netrc").read_text())
+
+
 def test_what_a_background_child_holds_open_ends_with_the_command(workspace: Path) -> None:
     """A fence ends with its command: what it leaves in the background does not go on."""
     fence = open_fence(SandboxPolicy(workspace))

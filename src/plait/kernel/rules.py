@@ -66,8 +66,8 @@ class Guards:
 
     repeats_told: int = 3
     """Rounds of the same calls with the same results, after which the model is told."""
-    repeats_max: int = 8
-    """Such rounds after which the turn ends."""
+    repeats_max: int = 6
+    """Such rounds after which the turn ends: told once, it had as many rounds again to do something else."""
     nudges_max: int = 3
     """Warnings of any kind in a turn; the next concern ends it."""
 

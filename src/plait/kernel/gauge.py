@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from plait.core.exchange import ToolSchema
-from plait.core.messages import Image, Message
+from plait.core.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult
 from plait.core.usage import Usage
 
 UNITS_PER_TOKEN: Final = 4
@@ -121,12 +121,17 @@ def units_of(messages: Iterable[Message], *, image_tokens: int = IMAGE_TOKENS) -
     """Return how large messages are: their bytes in UTF-8, something for each of them, for calls and for pictures."""
     total, image_units = 0, image_tokens * UNITS_PER_TOKEN
     for message in messages:
-        total += _MESSAGE_UNITS + text_units(message.content) + text_units(message.reasoning)
-        for call in message.tool_calls:
-            total += _CALL_UNITS + text_units(call.name) + text_units(call.raw)
-        for result in message.tool_results:
-            total += _CALL_UNITS + text_units(result.content) + image_units * len(result.images)
-        total += image_units * sum(isinstance(part, Image) for part in message.parts)
+        total += _MESSAGE_UNITS
+        # In one walk: the newest messages are measured before every step.
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                total += _CALL_UNITS + text_units(part.content) + image_units * len(part.images)
+            elif isinstance(part, ToolCall):
+                total += _CALL_UNITS + text_units(part.name) + text_units(part.raw)
+            elif isinstance(part, (Text, Reasoning)):
+                total += text_units(part.text)
+            elif isinstance(part, Image):
+                total += image_units
     return total
 
 

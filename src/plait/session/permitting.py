@@ -56,16 +56,18 @@ def gated(
     permissions: Permissions | None, hooks: Gates | None, approver: Approver | None, box: Toolbox
 ) -> Gates | None:
     """Return the gate of a session's turns: its rules about what its hooks leave, or either alone."""
-    if permissions is None:
-        return hooks
+    if permissions is None and hooks is None:
+        return None
     from plait.engine.permissions.gate import RulesGate
+    from plait.engine.permissions.ruling import Permissions
     from plait.engine.permissions.subject import subject_of
 
+    rules = Permissions((), box.root) if permissions is None else permissions
     # A search names a folder, and would show what may not be read in it.
-    box.finding = replace(box.finding, hides=permissions.hides)
+    box.finding = replace(box.finding, hides=rules.hides if rules.rules else None)
 
     def subject(call: ToolCall, tool: Tool) -> Subject:
-        return subject_of(call, tool, permissions.root)
+        return subject_of(call, tool, rules.root)
 
     def hear(call: ToolCall, tool: Tool, ruling: Ruling) -> None:
         told = getattr(approver, "ruled", None)
@@ -75,12 +77,12 @@ def gated(
     def grant(call: ToolCall, subject: Subject) -> None:
         look = box.look(call)
         if look.place == "outside" and {led.real for led in look.targets} <= {*subject.real_paths}:
-            # It is the place that the rule allows, and stays the only one.
+            # It is the place that the rule, or the hook, allows, and stays the only one.
             box.allow_outside(call.id, look)
         else:
             look.close()
 
-    return RulesGate(permissions, subject, hooks, hear=hear, grant=grant)
+    return RulesGate(rules, subject, hooks, hear=hear, grant=grant)
 
 
 def _tables(schema: Mapping[str, Any], given: Mapping[str, Any], cwd: str) -> Iterator[tuple[object, str, bool]]:

@@ -16,7 +16,7 @@ from plait.engine.permissions.gate import RulesGate
 from plait.engine.permissions.rule import parse_rule
 from plait.engine.permissions.ruling import Permissions
 from plait.engine.permissions.subject import subject_of
-from plait.kernel.effects import NOTHING
+from plait.kernel.effects import NOTHING, Allow
 from plait.kernel.tools import Tool
 
 PATCH = """*** Begin Patch
@@ -130,3 +130,21 @@ def test_what_is_no_json_and_what_is_no_hook_is_taken(tmp_path: Path) -> None:
         gate.at_end(Cancel()),
         gate.stop(),
     )
+
+
+@pytest.mark.parametrize(
+    "rules, word",
+    [({}, "allow"), ({"Bash(rm:*)": "deny"}, "deny"), ({"Bash(rm:*)": "ask"}, "deny"), ({"Bash": "allow"}, "allow")],
+)
+def test_a_yes_to_another_call_is_judged_as_that_call(tmp_path: Path, rules: dict[str, str], word: str) -> None:
+    """Whoever answers in an approver's place cannot have something run that nobody has judged."""
+    call, tool = call_of("exec_shell", command="ls")
+    changed, _ = call_of("exec_shell", command="rm -rf x")
+
+    class Answering(Word):
+        def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow:
+            return Allow(changed)
+
+    subject = gate_of(str(tmp_path), rules)
+    subject._inner = cast("Gates", Answering(Gate(call)))
+    assert (Allow(changed) == subject.permission(call, tool, Cancel())) == (word == "allow")

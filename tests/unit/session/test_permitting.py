@@ -14,6 +14,7 @@ from plait.kernel.effects import Allow
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
 from plait.testing import Call, Say, ScriptedModel
+from plait.tools.files import FileTools
 
 SPEC = default_specification("m", "http://127.0.0.1:1/v1")
 
@@ -135,3 +136,51 @@ def test_a_rule_that_cannot_be_used_opens_no_session(project: Path, tmp_path: Pa
     named = {"keyword": "permissions, deny 1", "spec": "the agent spec, deny 1"}.get(place, "plait.toml, deny 1")
     with pytest.raises(ConfigError, match=named):
         init_session(schema, workspace=project, permissions=table if place == "keyword" else None)
+
+
+def test_what_a_rule_or_a_hook_allows_outside_is_that_place(project: Path, tmp_path: Path) -> None:
+    """Where file tools write nothing outside by themselves, a yes opens the one place that it was given for."""
+    outside, other = tmp_path / "outside", tmp_path / "other"
+    outside.mkdir()
+    other.mkdir()
+    (project / "link").symlink_to(outside)
+    allow = {"permissions": {"allow": [f"Edit(/{outside}/**)"]}}
+    calls = [Call("write_file", {"path": path, "content": "x"}) for path in ("link/a", f"{other}/b")]
+    said = results(project, *calls, outside="cli", **allow)
+    assert (["OK", "ERR"], ["a"], []) == (
+        [text[:2] if text.startswith("OK") else "ERR" for text in said],
+        [path.name for path in outside.iterdir()],
+        [*other.iterdir()],
+    )
+
+    def say(payload: dict[str, Any]) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+
+    hooks = {"PreToolUse": [{"hooks": [say]}]}
+    assert results(project, calls[1], outside="cli", hooks=hooks, approver=Yes())[0].startswith("OK")
+    assert not results(project, calls[1], outside="cli", approver=Yes())[0].startswith("OK")
+
+
+def test_a_path_that_is_swapped_after_a_rule_allowed_it_is_stale(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X04: a rule's yes is to where it looked."""
+    outside, other = tmp_path / "outside", tmp_path / "other"
+    outside.mkdir()
+    other.mkdir()
+    (project / "link").symlink_to(outside)
+    write = FileTools.write_file
+
+    def swapped(self: FileTools, *args: Any, **more: Any) -> Any:
+        (project / "link").unlink()
+        (project / "link").symlink_to(other)
+        return write(self, *args, **more)
+
+    monkeypatch.setattr(FileTools, "write_file", swapped)
+    (said,) = results(
+        project,
+        Call("write_file", {"path": "link/a", "content": "x"}),
+        outside="cli",
+        permissions={"allow": [f"Edit(/{outside}/**)"]},
+    )
+    assert ("stale" in said, [], []) == (True, [*outside.iterdir()], [*other.iterdir()])

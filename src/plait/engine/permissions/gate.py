@@ -64,19 +64,29 @@ class RulesGate:
         if ruling.action == "ask":
             return Gate(gate.call, "ask", "; ".join(filter(None, (gate.reason, ruling.why))))
         if ruling.action == "allow" and gate.word is None:
-            if self._grant is not None:
-                self._grant(gate.call, subject)
-            return Gate(gate.call, "allow", ruling.why)
+            gate = Gate(gate.call, "allow", ruling.why)
+        if gate.word == "allow":
+            self._let(gate.call, subject)
         return gate
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
         """Leave the answer to hooks, or to whoever is asked; a hook's yes to another call is judged like any."""
         said = None if self._inner is None else self._inner.permission(call, tool, cancel)
-        if not isinstance(said, Allow) or said.call == call:
+        if not isinstance(said, Allow):
             return said
-        _, ruling = self._ruled(said.call, tool)
+        if said.call == call:
+            self._let(call, self._subject(call, tool))
+            return said
         # What was judged is not what would run: nobody was asked about this one.
-        return said if ruling.action in ("allow", None) else Deny(DENIED.format(why=ruling.why))
+        subject, ruling = self._ruled(said.call, tool)
+        if ruling.action in ("ask", "deny"):
+            return Deny(DENIED.format(why=ruling.why))
+        self._let(said.call, subject)
+        return said
+
+    def _let(self, call: ToolCall, subject: Subject) -> None:
+        if self._grant is not None:
+            self._grant(call, subject)
 
     def _ruled(self, call: ToolCall, tool: Tool) -> tuple[Subject, Ruling]:
         subject = self._subject(call, tool)

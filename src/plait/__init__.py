@@ -94,6 +94,11 @@ if TYPE_CHECKING:
     from plait.session.background import drain_completions
     from plait.session.cancelling import CancelToken
     from plait.session.clients import create_client
+    from plait.session.compaction_terms import (
+        DEFAULT_COMPACTION_KEEP_LAST_TURNS,
+        DEFAULT_COMPACTION_TARGET_TOKENS,
+        DEFAULT_COMPACTION_TRIGGER_TOKENS,
+    )
     from plait.session.defaults import (
         TOOL_LIBRARY,
         dispatch,
@@ -116,7 +121,6 @@ if TYPE_CHECKING:
     from plait.session.registering import load_hooks, register_hook, session_hooks
     from plait.session.replaying import Replay, replay_session
     from plait.session.resetting import (
-        DEFAULT_COMPACTION_KEEP_LAST_TURNS,
         Compacted,
         clear_session,
         compact_session,
@@ -244,7 +248,11 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.reducing", "StepReducer StepReduction"),
         ("plait.session.registering", "load_hooks register_hook session_hooks"),
         ("plait.session.replaying", "Replay replay_session"),
-        ("plait.session.resetting", "Compacted DEFAULT_COMPACTION_KEEP_LAST_TURNS clear_session compact_session"),
+        (
+            "plait.session.compaction_terms",
+            "DEFAULT_COMPACTION_KEEP_LAST_TURNS DEFAULT_COMPACTION_TARGET_TOKENS DEFAULT_COMPACTION_TRIGGER_TOKENS",
+        ),
+        ("plait.session.resetting", "Compacted clear_session compact_session"),
         ("plait.session.result", "SessionResult"),
         ("plait.session.rewinding", "Rewound rewind"),
         ("plait.session.sender", "SENDER_KINDS sender_header"),
@@ -287,7 +295,8 @@ __all__ = [
     "BubblewrapToolExecutor", "Budget", "BudgetGuard", "CANONICAL_TOOLS", "CacheProofError", "Cancel", "CancelToken",
     "CatalogRun", "ChatModel", "Checkpointer", "CliApprover", "CodingLimits", "CodingRequest", "Command", "Compacted",
     "Config", "ConfigError", "ContextManager", "ContextWindowExceededError", "ControlError",
-    "DEFAULT_COMPACTION_KEEP_LAST_TURNS", "DEFAULT_ENDPOINT", "DEFAULT_MAX_TOKENS", "DeferredCatalog", "Deny",
+    "DEFAULT_COMPACTION_KEEP_LAST_TURNS", "DEFAULT_COMPACTION_TARGET_TOKENS", "DEFAULT_COMPACTION_TRIGGER_TOKENS",
+    "DEFAULT_ENDPOINT", "DEFAULT_MAX_TOKENS", "DeferredCatalog", "Deny",
     "Descriptor", "DiskArtifacts", "DockerSandbox", "DurableSink", "EventCallback", "FatalToolDispatchError",
     "FromCommand", "FromEnv", "FromFile", "FromKeyring", "HookBlock", "HookDecision", "HookEntry", "HookHandler",
     "Image", "ImageContent", "InvalidHistory", "InvalidOutput", "InvalidTools", "JournalCorrupt", "JournalError",

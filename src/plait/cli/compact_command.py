@@ -20,8 +20,9 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.events.reducer import counts
 from plait.session.clients import create_client
+from plait.session.compaction_terms import DEFAULT_COMPACTION_KEEP_LAST_TURNS
 from plait.session.opening import init_session
-from plait.session.resetting import DEFAULT_COMPACTION_KEEP_LAST_TURNS, Compacted, compact_session
+from plait.session.resetting import Compacted, compact_session
 
 _OF_RUN: Final = frozenset({"model", "endpoint", "key_env", "inference_db", "directory", "spec", "timeout_s"})
 

@@ -28,6 +28,8 @@ NOTE_CHARS: Final = "note_chars"
 
 CUT: Final[frozenset[StopReason]] = frozenset({"length", "content_filter"})
 """Stop reasons after which a tool call may be unfinished."""
+PINNED: Final = "pinned"
+"""Mark of a message that no summary takes the place of; of one with calls, their results stay as well."""
 
 
 @dataclass(frozen=True, slots=True)

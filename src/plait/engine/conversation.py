@@ -25,7 +25,7 @@ from plait.engine.cache_proof import CacheTerms
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
 from plait.engine.recovery import resolver
-from plait.engine.room import room_of
+from plait.engine.room import room_of, rules_in
 from plait.engine.side_calls import call_beside
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
@@ -107,6 +107,11 @@ class Conversation:
         self._busy_s = 0.0
         """Seconds that turns have taken so far."""
         self._rules = self._roomy()
+
+    @property
+    def rules(self) -> Rules:
+        """What the loop goes by: the terms' rules in the room that the model has."""
+        return self._rules
 
     @property
     def log(self) -> FactLog:
@@ -241,8 +246,7 @@ class Conversation:
 
     def _roomy(self) -> Rules:
         """The terms' rules, and the room that the model's window leaves."""
-        room = room_of(self.model, self.terms.setup)
-        return self.terms.rules if room is None else replace(self.terms.rules, room=room)
+        return rules_in(room_of(self.model, self.terms.setup), self.terms.rules)
 
     def _open_line(self) -> None:
         if self._channel is None:

@@ -5,10 +5,13 @@ Floor: 4. Owns: which window counts, and how much of it an answer keeps; never: 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from plait.kernel.budget import Room
 from plait.kernel.ports import Model, Setup
+from plait.kernel.rules import Rules
+from plait.kernel.threshold import trigger_of
 
 RESERVE_TOKENS: Final = 8_192
 """Room for an answer of which nobody said how long it may be, but no more than a quarter of the window."""
@@ -26,3 +29,16 @@ def room_of(model: Model, setup: Setup) -> Room | None:
     most = usual or window or 0
     reserve = setup.options.max_output_tokens or min(RESERVE_TOKENS, most // 4)
     return Room(window, usual=usual, reserve=reserve, system=setup.system, tools=setup.tools)
+
+
+def rules_in(room: Room | None, rules: Rules) -> Rules:
+    """Return rules with the room that requests have to fit into; what a compaction leaves fits well into it, too."""
+    rules = rules if room is None else replace(rules, room=room)
+    shrinking, trigger = rules.shrinking, trigger_of(rules)
+    if shrinking.keep_last_turns is None:
+        return rules
+    kept = min(shrinking.kept_tokens_max, trigger // 2) if trigger else shrinking.kept_tokens_max
+    summary = shrinking.summary_tokens_max
+    if summary is not None and room is not None and room.reserve:
+        summary = min(summary, room.reserve)
+    return replace(rules, shrinking=replace(shrinking, kept_tokens_max=kept, summary_tokens_max=summary))

@@ -35,6 +35,8 @@ Write the notes that the work can go on from, and nothing else:
 4. Errors: what failed, and what was learned from it.
 5. Next: the steps that remain, in order.
 Keep names, numbers, paths and quotations exact. Do not call a tool."""
+_ASKED: Final = "asked"
+"""Why history is made shorter between turns."""
 SKIPPED: Final = "compaction_skipped"
 """Why there is a `Reset` that replaces nothing, and how a compaction ends that gained nothing."""
 _NO_GAIN: Final = "the summary is not shorter than what it stands for"
@@ -102,7 +104,7 @@ def compact_now(state: State, keep_last_turns: int, shrinking: Shrinking | None 
     if not text:
         yield from record(state, _spent(span, usage))
         return End(SKIPPED, detail=NO_SUMMARY)
-    is_gain = yield from _replace(state, span, Summary(text, usage, tuple(notes)), "asked")
+    is_gain = yield from _replace(state, span, Summary(text, usage, tuple(notes)), _ASKED)
     return End("completed") if is_gain else End(SKIPPED, detail=_NO_GAIN)
 
 
@@ -125,7 +127,7 @@ def _replace(state: State, span: Span, summary: Summary, why: str) -> Generator[
     new = (Message("summary", (Text(summary.text),)), *carried(gone), *kept)
     # What is only told comes after what counts, so that a turn that is resumed here has got somewhere.
     if weight(new) >= weight(old):
-        if summary.usage is not None or why != "overflow":
+        if summary.usage is not None or why not in ("overflow", _ASKED):
             yield from record(state, _spent(span, summary.usage, why), *summary.notes)
         return False
     overflowed = (noted(OVERFLOWED, retries=state.shrinks + 1),) if why == "overflow" else ()

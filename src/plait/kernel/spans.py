@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from plait.core.messages import Message
+from plait.core.messages import PINNED, Message
 from plait.kernel.deferral import is_mute
 from plait.kernel.rules import Shrinking
 from plait.kernel.state import State
 
-PINNED: Final = "pinned"
-"""Mark of a message that no summary takes the place of; of one with calls, their results stay as well."""
 CHARS_PER_TOKEN: Final = 4
 IMAGE_TOKENS: Final = 1_000
 

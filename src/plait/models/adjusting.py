@@ -14,8 +14,8 @@ from plait.models.form import ALTERNATE, ECHO, Form
 
 OUTPUT_TOKENS_MIN: Final = 1_024
 """Less room for an answer than this is worth no request: the history has to shrink instead."""
-_OPTIONAL: Final = ("parallel_tool_calls", "stream_options", "prompt_cache_key")
-"""Members that an answer can do without."""
+_OPTIONAL: Final = ("parallel_tool_calls", "stream_options", "prompt_cache_key", "tool_choice")
+"""Members that an answer can do without; of `tool_choice` that is so where it only forbids calls."""
 _IN_TURN: Final = re.compile(r"\b(?:must|should) alternate\b", re.IGNORECASE)
 
 

@@ -197,17 +197,18 @@ class _Conversation:
 
     def arguments(self, ask: Think, emit: Emit | None, cancel: Cancel) -> dict[str, object]:
         """Return what `create` is called with."""
-        options = self._setup.options
+        options, is_step = self._setup.options, ask.purpose == "step"
+        output_max = [limit for limit in (options.max_output_tokens, ask.output_max) if limit is not None]
         if self._shown.take(ask.view):
             self._tools = self._declared()
         arguments: dict[str, object] = {"model": self._model.name, "messages": self._messages(ask)}
         if self._tools:
             arguments["tools"] = self._tools
-            arguments["tool_choice"] = options.tool_choice or "auto"
+            arguments["tool_choice"] = (options.tool_choice or "auto") if is_step else "none"
         if options.temperature is not None:
             arguments["temperature"] = options.temperature
-        if options.max_output_tokens is not None:
-            arguments["max_tokens"] = options.max_output_tokens
+        if output_max:
+            arguments["max_tokens"] = min(output_max)
         extra = dict(options.extra)
         if self._pinned is not None:
             extra.setdefault("provider", pin_of(self._pinned))
@@ -215,7 +216,7 @@ class _Conversation:
             extra.setdefault("prompt_cache_key", options.cache_key)
         if options.reasoning is not None:
             extra.setdefault("reasoning_effort", options.reasoning)
-        if options.response_schema is not None:
+        if options.response_schema is not None and is_step:
             answer = answer_format(options.response_schema, self._wire)
             extra.setdefault("response_format", {"type": "json_schema", "json_schema": answer})
         arguments |= {name: extra.pop(name) for name in _OWN_PARAMETERS & extra.keys()}

@@ -93,8 +93,7 @@ class Line:
         self._note_ids(ask)
         if self.form.output_max is not None and self._room_epoch != ask.view.epoch:
             self.take_on(replace(self.form, output_max=None))
-        sent = self._request()
-        return self._departing(sent, ask)
+        return self._departing(self._request(ask), ask)
 
     def adjusted(self, failed: ProviderFailed, ask: Think) -> Sent | None:
         """Return the request without what was refused, None where that is not known or not ours to leave out."""
@@ -149,11 +148,12 @@ class Line:
     def compose(self, ask: Think) -> Sent:
         """Return the request for this; it is not sent, and no key is needed."""
         self._extend(ask)
-        return self._request()
+        return self._request(ask)
 
-    def _request(self) -> Sent:
+    def _request(self, ask: Think) -> Sent:
         marks = self._prefix.tail_marks(self._extended()) if self._takes_marks else ()
-        return self._prefix.request(self._tail, marks, self._extra)
+        tail = self._tail if ask.purpose == "step" else self._make_tail(ask)
+        return self._prefix.request(tail, marks, self._extra)
 
     def new_decoder(self) -> Decoder:
         """Return what decodes the answer to the last request."""
@@ -208,11 +208,21 @@ class Line:
             extra["provider"] = pin_of(self.form.provider)
         return extra
 
-    def _make_tail(self) -> bytes:
+    def _make_tail(self, aside: Think | None = None) -> bytes:
+        """Return what follows the messages.
+
+        Args:
+            aside: a request that is no step: it wants words, whatever steps have to come to.
+        """
         options, profile = self._setup.options, self.backend.endpoint.profile
+        output_max = self.form.output_tokens(options.max_output_tokens)
+        if aside is not None:
+            none = "none" if self.form.takes("tool_choice") else None
+            options = replace(options, tool_choice=none, response_schema=None)
+            output_max = min((limit for limit in (output_max, aside.output_max) if limit is not None), default=None)
         params = RequestParams(
             stream=self._target.streams,
-            max_output_tokens=self.form.output_tokens(options.max_output_tokens),
+            max_output_tokens=output_max,
             temperature=options.temperature,
             tool_choice=options.tool_choice,
             reasoning=options.reasoning if profile.takes_effort else None,

@@ -1,4 +1,4 @@
-"""What a session does between two steps of a turn: its budget, the host's edits, the host's `step_reducer`.
+"""What a session does between two steps of a turn: its budget, its size, the host's edits and `step_reducer`.
 
 Floor: 5. Owns: the plan that these come to; never: carrying it out (the loop does).
 """
@@ -12,6 +12,7 @@ from plait.core.events import Committed, Event
 from plait.core.facts import Reset
 from plait.events.named import StepReduced, TokenLimit
 from plait.kernel.effects import Boundary, Plan, Replace, Stop
+from plait.session.compacting import planned
 from plait.session.mirror import Item
 from plait.session.reducing import STEP_REDUCER, Reduced, reduce_step
 from plait.session.session import Live, Session, follow
@@ -34,7 +35,12 @@ class Between:
             return None
         # Whoever watches has heard of the last step, and may have edited the list.
         follow(session)
-        return self._over_budget() or self._reduced(session) or self._edited(session["messages"], "host_edit")
+        return (
+            self._over_budget()
+            or planned(session, self._live, at)
+            or self._reduced(session)
+            or self._edited(session["messages"], "host_edit")
+        )
 
     def _reduced(self, session: Session) -> Plan | None:
         reducer, asked = self._live.settings.step_reducer, self._live.model

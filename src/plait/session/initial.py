@@ -23,6 +23,7 @@ from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.pinning import pin_of
 from plait.session.cache_terms import cache_keys
 from plait.session.cancelling import signal_of
+from plait.session.compaction_terms import compaction_keys
 from plait.session.keeping import Kept
 from plait.session.options import SIDE_BY_SIDE
 from plait.session.permitting import permissions_of
@@ -57,6 +58,7 @@ def values_of(
         "options": list(schema.get("options") or ()),
         "strict_cache_proof": given["strict_cache_proof"],
         **cache_keys(schema, given),
+        **compaction_keys(schema, given),
         "parallel_tool_dispatch": schema.get("parallel_tool_dispatch") is True,
         "usage_totals": dict.fromkeys(("prompt", "completion", "total", "cached", "cache_write"), 0)
         | dict(before.get("usage_totals", {})),
@@ -90,6 +92,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
         output=given["output"],
         step_reducer=given["step_reducer"],
+        compaction_policy=given["compaction_policy"] if callable(given["compaction_policy"]) else None,
         opening_cancel=signal_of(given["opening_cancel"]),
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from plait.core.errors import ConfigError
-from plait.core.messages import Message, Opaque, ToolResult
+from plait.core.messages import PINNED, Message, Opaque, ToolResult
 from plait.wire.chat_encode import message_dicts
 from plait.wire.chat_history import decode_messages
 from plait.wire.profile import WireProfile
@@ -172,6 +172,8 @@ class Mirror:
                 del item["reasoning_content"]
             if message.role == "summary":
                 item["compacted_summary"] = True
+            if message.marked(PINNED):
+                item["pinned"] = True
         return group
 
 

@@ -6,17 +6,14 @@ Floor: 5. Owns: `clear_session` and `compact_session`; never: what goes, or what
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, PlaitError
-from plait.core.events import Committed, Event
-from plait.core.facts import CLEAR, Reset
+from plait.core.facts import CLEAR
 from plait.core.messages import Message
 from plait.core.usage import Usage
 from plait.engine.result import Status, status_of
-from plait.events.named import CompactionSkipped
 from plait.events.reducer import counts
 from plait.kernel.compact import SKIPPED
 from plait.kernel.spans import size_chars
@@ -24,12 +21,10 @@ from plait.session.asked import keep_pin
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up, error_told
 from plait.session.closing import close_turn
+from plait.session.compacting import shortened
 from plait.session.mirror import has_system
 from plait.session.readying import held, ready
 from plait.session.session import Live, Session, follow
-
-DEFAULT_COMPACTION_KEEP_LAST_TURNS: Final = 2
-"""Turns that a compaction leaves as they are, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def compact_session(
     session: Session,
     prompt_tokens: int | None = None,
     *,
-    keep_last_turns: int = DEFAULT_COMPACTION_KEEP_LAST_TURNS,
+    keep_last_turns: int | None = None,
     cancel: CancelToken | Cancel | None = None,
     timeout: float | None = None,
 ) -> Compacted:
@@ -116,8 +111,8 @@ def compact_session(
     Args:
         client, model: as for `run_turn`.
         prompt_tokens: not needed; older programs pass it.
-        keep_last_turns: so many stay word for word. Where there are no more, so many steps of the last one and its
-            task do; 0 keeps nothing.
+        keep_last_turns: so many stay word for word; as the session's key says unless given. Where there are no more, so
+            many steps of the last one and its task do; 0 keeps nothing but what is pinned.
         cancel: gives up from another thread; Ctrl-C in the main thread does the same.
         timeout: seconds after which it is given up.
 
@@ -128,7 +123,7 @@ def compact_session(
 
     Durability: when it returns, what the result says is in the journal.
     """
-    if keep_last_turns < 0:
+    if keep_last_turns is not None and keep_last_turns < 0:
         raise ValueError(f"{keep_last_turns} turns cannot be kept")
     if timeout is not None and timeout < 0:
         raise ValueError(f"a summary cannot end after {timeout} seconds")
@@ -136,22 +131,11 @@ def compact_session(
         began_s = time.monotonic()
         _check_finished(session, live)
         ready(session, live, client, model)
-        _in_words(live)
-        state, spent = live.conversation.state, _Spent()
+        state = live.conversation.state
         before = list(state.history)
-        if live.hooks is not None and (why := live.hooks.may_compact("manual", signal)):
-            live.hub.emit(CompactionSkipped(why))
-            return _untouched(session, before, why)
-        forget = live.conversation.observers.add(spent, Committed)
-        try:
-            end = live.conversation.compact(keep_last_turns, cancel=signal)
-        finally:
-            forget()
+        keep = session["compaction_keep_last_turns"] if keep_last_turns is None else keep_last_turns
+        end, spent = shortened(live, keep, "manual", signal)
         keep_pin(live)
-        if live.hooks is not None:
-            live.hooks.after_compaction(signal)
-        if end.reason == SKIPPED and spent.usage == Usage.ZERO:
-            live.hub.emit(CompactionSkipped(end.detail))
         catch_up(session, live)
         after = list(state.history)
         return Compacted(
@@ -163,7 +147,7 @@ def compact_session(
             len(after),
             size_chars(before),
             size_chars(after),
-            spent.usage,
+            spent,
             error_told(session, live, end, began_s) if end.reason != SKIPPED else None,
         )
 
@@ -174,32 +158,6 @@ def _check_finished(session: Session, live: Live) -> None:
             f"the last turn of {session['session_id']!r} is unfinished",
             hint="finish it first (run_turn with task=None, `plait resume`), or clear the session",
         )
-
-
-def _untouched(session: Session, history: list[Message], why: str) -> Compacted:
-    count, chars = len(history), size_chars(history)
-    return Compacted(session["session_id"], "completed", "", why, count, count, chars, chars)
-
-
-class _Spent:
-    """Adds up what summaries took."""
-
-    def __init__(self) -> None:
-        self.usage = Usage.ZERO
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Committed) and isinstance(event.entry.fact, Reset) and event.entry.fact.usage is not None:
-            self.usage += event.entry.fact.usage
-
-
-def _in_words(live: Live) -> None:
-    """Let the model answer in words, whatever type the session's answers have to be of."""
-    conversation = live.conversation
-    options = conversation.terms.setup.options
-    free = replace(options, response_schema=None, tool_choice=None)
-    if free != options:
-        setup = replace(conversation.terms.setup, options=free)
-        conversation.change(conversation.model, replace(conversation.terms, setup=setup))
 
 
 def _summary(history: list[Message]) -> str:

@@ -13,7 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plait.core.exchange import loaded_receipt
-from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from plait.core.messages import (
+    PINNED,
+    Control,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from plait.wire.calls import text_of_arguments
 from plait.wire.encoding import ERROR_PREFIX
 
@@ -45,14 +57,15 @@ def _message(item: Mapping[str, object], origin: str) -> Message:
     if role in ("system", "developer"):
         is_prompt = isinstance(item.get("content"), (str, list)) and "tools" not in item
         return Message("user", () if is_prompt else (Opaque("chat", dict(item)),))
+    pins = (Control(PINNED),) if item.get("pinned") is True else ()
     if role == "assistant":
-        return Message("assistant", tuple(_assistant_parts(item)), origin)
+        return Message("assistant", (*_assistant_parts(item), *pins), origin)
     if role in ("tool", "function"):
         return Message("tool", (_result(item),))
     if role != "user":
         raise ValueError(f"no message of a conversation has the role {role!r}")
     own: Role = "summary" if item.get("compacted_summary") else "user"
-    return Message(own, tuple(_content_parts(item.get("content"))))
+    return Message(own, (*_content_parts(item.get("content")), *pins))
 
 
 def _assistant_parts(item: Mapping[str, object]) -> Iterator[Part]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from plait.core.facts import Reset
-from plait.core.messages import Control, Image, Message, Text, ToolResult, assistant, user
+from plait.core.messages import PINNED, Control, Image, Message, Text, ToolResult, assistant, user
 from plait.kernel.compact import compact
 from plait.kernel.effects import Think
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Shrinking
 from plait.kernel.scripted import play
 from plait.kernel.spans import (
-    PINNED,
     Compactable,
     choose,
     estimate_tokens,

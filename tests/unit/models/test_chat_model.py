@@ -401,3 +401,27 @@ def test_an_unknown_model_is_answered_with_those_there_are(talk: Talk, models: l
         (failed,) = talk(chat_model("big-model", server.url), 1)
     assert isinstance(failed, ProviderFailed)
     assert ("model_not_found", words) == (failed.kind, failed.hint)
+
+
+def test_a_request_that_is_no_step_wants_words_within_its_own_limits() -> None:
+    """A summary is asked for with the same head and messages; calls are forbidden, its length is its own, no schema."""
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    options = Options(max_output_tokens=500, tool_choice="required", response_schema=schema)
+    refusal = faults.Status(
+        400, {"error": {"message": "tool_choice is not supported", "type": "invalid_request_error"}}
+    )
+    with ScriptServer(["step", "notes", refusal, "more notes", "step"]) as server:
+        setup = Setup("system", (ToolSchema("t", "T", {"type": "object"}),), options)
+        channel = chat_model("any", server.url).open(setup)
+        history = [user("hi")]
+        aside = Think(View(0, history, 1, (user("summarise"),)), "compaction", output_max=100)
+        channel.think(ask_of(history), None, Cancel())
+        for _ in range(2):
+            channel.think(aside, None, Cancel())
+        channel.think(ask_of(history), None, Cancel())
+    step, first, refused, again, last = (request.json for request in server.requests)
+    assert ("required", 500, True) == (step["tool_choice"], step["max_tokens"], "response_format" in step)
+    assert ("none", 100, False) == (first["tool_choice"], first["max_tokens"], "response_format" in first)
+    assert first == refused
+    assert ("tool_choice" in again, "required") == (False, last["tool_choice"])
+    assert step["messages"] == first["messages"][:-1]

@@ -65,6 +65,8 @@ def gated(
     rules = Permissions((), box.root) if permissions is None else permissions
     # A search names a folder, and would show what may not be read in it.
     box.finding = replace(box.finding, hides=rules.hides if rules.rules else None)
+    # And a path may lead elsewhere by the time it is opened: what is open is judged once more.
+    box.files.places.deny(rules.denies if rules.rules else None)
 
     def subject(call: ToolCall, tool: Tool) -> Subject:
         return subject_of(call, tool, rules.root)

@@ -46,7 +46,7 @@ class Look:
     def add(self, path: str, pinned: Pinned, place: Place) -> None:
         """Take a place over, with its handle."""
         try:
-            led = Led(path, _real(path, pinned), place, pinned, _identity(pinned))
+            led = Led(path, real_name_of(path, pinned), place, pinned, _identity(pinned))
         except BaseException:
             pinned.close()
             raise
@@ -102,7 +102,7 @@ def _identity(pinned: Pinned) -> Identity | None:
     return None if status is None else (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
 
 
-def _real(path: str, pinned: Pinned) -> str:
+def real_name_of(path: str, pinned: Pinned) -> str:
     """Return the name of the place itself, by the opened directory where the system tells it."""
     try:
         folder = os.readlink(f"/proc/self/fd/{pinned.fd}")

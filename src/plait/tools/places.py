@@ -6,7 +6,7 @@ Floor: 3. Owns: the policies of the faces; never: the walk to a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,12 +16,14 @@ from plait.hands.fence.files import FencedFiles
 from plait.hands.reach import OutsidePolicy, Place, Reach
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions
-from plait.tools.looks import Look
+from plait.tools.looks import Look, real_name_of
 from plait.tools.spill import Spill
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
 
+Denies = Callable[[str, Purpose], str]
+"""Says why an absolute path, links followed, is not for this purpose; empty where it may be."""
 PolicyName = Literal["inside_only", "read_outside", "cli"]
 
 
@@ -52,12 +54,15 @@ class Places:
         spill: Spill,
         look: Look | None = None,
         fenced: FencedFiles | None = None,
+        *,
+        denied: list[Denies] | None = None,
     ) -> None:
         self._reach = reach
         self._outside = outside
         self._spill = spill
         self._look = look
         self._fenced = fenced
+        self._denied = [] if denied is None else denied
 
     @classmethod
     def of(
@@ -88,11 +93,16 @@ class Places:
 
     def allowing(self, purpose: Purpose) -> Places:
         """The same places with leave for `purpose` outside: what a user's yes to one call gives."""
-        return Places(self._reach.allowing(purpose), self._outside, self._spill, fenced=self._fenced)
+        reach = self._reach.allowing(purpose)
+        return Places(reach, self._outside, self._spill, fenced=self._fenced, denied=self._denied)
 
     def bound_to(self, look: Look) -> Places:
         """The same places for one call that was allowed where it led then: a write anywhere else is refused."""
-        return Places(self._reach, self._outside, self._spill, look, self._fenced)
+        return Places(self._reach, self._outside, self._spill, look, self._fenced, denied=self._denied)
+
+    def deny(self, denies: Denies | None) -> None:
+        """Refuse what is denied from now on, here and in all places that were made of these: judged when it is open."""
+        self._denied[:] = [] if denies is None else [denies]
 
     def look(self, paths: Iterable[str]) -> Look:
         """Find where the paths of a call lead now, and hold on to that. The caller closes the result.
@@ -139,12 +149,30 @@ class Places:
         """Let go of the directories that are held open."""
         self._reach.close()
 
+    def _check(self, path: str, pinned: Pinned, purpose: Purpose) -> None:
+        """Refuse a place by what it really is, whatever its path led to a moment ago."""
+        if purpose == "write" and self._fenced is not None:
+            self._fenced.check(pinned)
+        for denies in self._denied:
+            if why := denies(real_name_of(path, pinned), purpose):
+                raise Refusal(
+                    "FORBIDDEN",
+                    f"{path!r} is denied by {why}",
+                    hint="do not try to reach it by other means; say in your answer what is needed",
+                    details={"path": path},
+                )
+        if purpose == "write" and self._look is not None:
+            self._look.checked(path, pinned)
+
     def _pin(self, path: str, purpose: Purpose) -> Pinned:
         try:
             pinned = self._reach.pin(path, purpose)
-            if purpose == "write" and self._fenced is not None:
-                self._fenced.check(pinned)
-            return pinned if self._look is None or purpose == "read" else self._look.checked(path, pinned)
+            try:
+                self._check(path, pinned, purpose)
+            except BaseException:
+                pinned.close()
+                raise
+            return pinned
         except Refusal as refusal:
             may = self._reach.outside.may_write if purpose == "write" else self._reach.outside.may_read
             if may or refusal.refusal != "FORBIDDEN" or self._reach.classify(path) != "outside":

@@ -184,3 +184,32 @@ def test_a_path_that_is_swapped_after_a_rule_allowed_it_is_stale(
         permissions={"allow": [f"Edit(/{outside}/**)"]},
     )
     assert ("stale" in said, [], []) == (True, [*outside.iterdir()], [*other.iterdir()])
+
+
+def test_what_is_opened_is_judged_once_more(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X04: a link that was swapped after the rules looked gets nobody at what they deny, for reading or for writing."""
+    link = project / "link"
+    link.symlink_to("a.txt")
+
+    def swapping(name: str) -> None:
+        plain = getattr(FileTools, name)
+
+        def swapped(self: FileTools, *args: Any, **more: Any) -> Any:
+            link.unlink()
+            link.symlink_to(".env")
+            return plain(self, *args, **more)
+
+        monkeypatch.setattr(FileTools, name, swapped)
+
+    calls = [Call("read_file", {"path": "link"}), Call("write_file", {"path": "link", "content": "x"})]
+    rules = {"deny": ["Read(./.env)", "Edit(./.env)"]}
+    assert "a\n" == results(project, calls[0], permissions=rules)[0]
+    for name in ("read_file", "write_file"):
+        swapping(name)
+    for call in calls:
+        link.unlink()
+        link.symlink_to("a.txt")
+        (said,) = results(project, call, permissions=rules)
+        assert "'link' is denied by the rule deny" in said
+        assert "SECRET" not in said
+    assert ("SECRET\n", "a\n") == ((project / ".env").read_text(), (project / "a.txt").read_text())

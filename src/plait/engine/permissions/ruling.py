@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from plait.engine.permissions.path_pattern import PathPattern
@@ -86,6 +86,13 @@ class Permissions:
             for rule in self.rules
             if rule.names(_SEARCHING)
         )
+
+    def denies(self, path: str, purpose: Literal["read", "write"]) -> str:
+        """Return the rule that forbids every tool to read, or change, what stands at an absolute path; or nothing."""
+        tool = "Edit" if purpose == "write" else "Read"
+        mine = (rule for rule in self.rules if rule.action == "deny" and rule.tool == tool and rule.pattern)
+        found = next((rule for rule in mine if self._path(rule.pattern or "").holds(path)), None)
+        return "" if found is None else _named(found)
 
     def _forbids(self, rule: Rule, subject: Subject, line: CommandLine | None) -> bool:
         if rule.pattern is None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from plait.core.cancel import Cancel
+from plait.core.error_words import words_of
 from plait.core.errors import Refusal
 from plait.core.exchange import ToolSchema
 from plait.core.facts import ToolStart
@@ -119,7 +120,7 @@ def failure_of(call: ToolCall, error: BaseException, finishing: Finishing) -> To
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
     shown = (f"\n  {frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES:])
     where = "".join(shown)
-    said = f"{type(error).__name__}: {error}"
+    said = words_of(error)
     result = ToolResult(call.id, f"{said}{where}", is_error=True, data={"ok": False, "error": said})
     return finishing.apply(result)
 

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
+from plait.core.error_words import words_of
 from plait.hooks.decision import RawHookResult
 from plait.hooks.entry import HookEntry
 from plait.hooks.runners import GRACE_S, STOPPED, Ground, run_hook, timed_out
@@ -85,7 +86,7 @@ class Round:
         try:
             raw = run_hook(self._entries[index], self._payload, self._ground, self._cancel)
         except BaseException as error:  # boundary: somebody waits for this thread's answer, whatever it is
-            raw = RawHookResult(None, failure=f"{type(error).__name__}: {error}")
+            raw = RawHookResult(None, failure=words_of(error))
         self._bell.put((index, raw))
 
     def _take_next(self) -> None:

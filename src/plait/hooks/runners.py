@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
-from plait.core.strict_json import JsonInvalid, dump
+from plait.core.strict_json import JsonInvalid, dump, text_of
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment
@@ -117,9 +117,9 @@ def run_function(fn: HookHandler, payload: Mapping[str, Any]) -> RawHookResult:
     try:
         said = fn(copy.deepcopy(dict(payload)))
     except HookBlock as block:
-        return RawHookResult(2, stderr=str(block))
+        return RawHookResult(2, stderr=text_of(block))
     except (Exception, SystemExit) as error:  # boundary: a hook's failure is an error of the hook
-        return RawHookResult(1, stderr=str(error) or type(error).__name__)
+        return RawHookResult(1, stderr=text_of(error) or type(error).__name__)
     if said is None:
         return RawHookResult()
     if isinstance(said, str):

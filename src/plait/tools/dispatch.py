@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from plait.core.error_words import words_of
 from plait.core.errors import FatalToolDispatchError, Refusal
 from plait.tools.answer import Answer, as_answer, failure, refused
 from plait.tools.definitions import CANONICAL_TOOLS
@@ -107,4 +108,4 @@ def _said(error: Exception, keywords: Mapping[str, object]) -> str:
     shown = repr(dict(keywords))
     if len(shown) > _SHOWN_CHARS_MAX:
         shown = f"{shown[:_SHOWN_CHARS_MAX]}…"
-    return f"{type(error).__name__}: {error}\n  called with {shown}{where}"
+    return f"{words_of(error)}\n  called with {shown}{where}"

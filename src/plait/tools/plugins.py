@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Final
 
 from plait.config.places import config_home, project_root
+from plait.core.error_words import words_of
 from plait.core.errors import ConfigError
 from plait.hands import beneath
 from plait.kernel.tools import Tool
@@ -137,7 +138,7 @@ def _load_into(tools: list[Tool], folder: Path, working_dir: str | os.PathLike[s
         if isinstance(error, _Refused):
             notices.append(f"{error.message}; {error.hint}")
         else:
-            said = f"{type(error).__name__}: {error}".removesuffix(": ")
+            said = words_of(error).removesuffix(": ")
             notices.append(f"the plugin {str(path)!r} could not be loaded: {said}")
 
     for tool in load_plugin_tools(folder, working_dir=working_dir, on_error=tell):

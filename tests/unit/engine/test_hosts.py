@@ -197,6 +197,13 @@ def afail_with(error: BaseException) -> Tool:
     return tool(fail, parallel_safe=True)
 
 
+class Mute(Exception):
+    """An exception that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 @both
 @pytest.mark.parametrize("make", [fail_with, afail_with])
 @pytest.mark.parametrize("many", [1, 2])
@@ -208,6 +215,7 @@ def afail_with(error: BaseException) -> Tool:
         (asyncio.CancelledError("gone"), "CancelledError"),
         (StopIteration("over"), "StopIteration"),
         (TimeoutError("own"), "TimeoutError: own"),
+        (Mute(), "Mute: Mute"),
     ],
 )
 def test_what_a_tool_raises_is_its_result(

@@ -184,15 +184,23 @@ def test_what_a_function_may_not_do_is_an_error(tmp_path: Path) -> None:
         payload["tool_input"]["command"] = "rm"
         raise SystemExit("bye")
 
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    def fail(payload: dict[str, Any]) -> None:
+        raise Mute
+
     seen: list[Any] = []
     entries = [
         HookEntry("PreToolUse", fn=fn)
-        for fn in (lambda payload: 7, wait, lambda payload: {"reason": float("nan")}, spoil, seen.append)
+        for fn in (fail, lambda payload: 7, wait, lambda payload: {"reason": float("nan")}, spoil, seen.append)
     ]
 
     said = hooks(tmp_path, *entries).ask("PreToolUse", {"tool_input": {"command": "ls"}}).decision
 
-    wrong, coroutine, no_json, bye = said.errors
+    mute, wrong, coroutine, no_json, bye = said.errors
+    assert "it ended with exit code 1: Mute" == mute
     assert "it returned 'int' where None, a dict or a text is wanted" == wrong
     assert "it is a coroutine; a hook is a plain function" == coroutine
     assert no_json.startswith("it returned what JSON cannot say: ")

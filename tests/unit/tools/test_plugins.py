@@ -59,6 +59,7 @@ def test_h4_functions_and_lists_are_loaded_and_the_broken_is_reported(
         "j.py": "import nowhere_to_be_found\n",
         "k.py": "def tools(one, two):\n    return []\n",
         "l.py": "\0",
+        "m.py": "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError\nraise Mute()\n",
     }
     for name, text in broken.items():
         put(folder, name, text)
@@ -111,7 +112,7 @@ def test_the_users_own_are_loaded_and_the_repositorys_wait_for_trust(folder: Pat
     (tmp_path / "more").mkdir()
     put(tmp_path / "more", "m.py", f"{TOOL}TOOLS = {named('mine', 'more')}\n")
     put(folder, "a.py", f"{TOOL}TOOLS = {named('bash', 'mine')}\n")
-    put(folder, "b.py", "1 / 0\n")
+    put(folder, "b.py", "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\nraise Mute()\n")
     (tmp_path / "way").symlink_to(work / "plugins")
 
     environ = {"PLAIT_HOME": str(folder.parent)}
@@ -119,7 +120,7 @@ def test_the_users_own_are_loaded_and_the_repositorys_wait_for_trust(folder: Pat
 
     assert ["mine", "more"] == [tool.name for tool in found.tools]
     words = (
-        *("b.py' could not be loaded: ZeroDivisionError", "'bash' of a plugin in", ".plait/plugins' are not loaded"),
+        *("b.py' could not be loaded: Mute", "'bash' of a plugin in", ".plait/plugins' are not loaded"),
         *("work/plugins' are not loaded", "'mine' of a plugin in", "way' are not loaded: the repository"),
     )
     assert [True] * 6 == [part in notice for part, notice in zip(words, found.notices, strict=True)]

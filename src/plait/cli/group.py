@@ -28,6 +28,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "fork": ("plait.cli.fork_command:fork", "Begin a new session with what another one held."),
     "replay": ("plait.cli.replay_command:replay", "Run a session again from its journal, without a network."),
     "cache": ("plait.cli.cache_command:cache", "Look at what the endpoint's prompt cache did for a session."),
+    "context": ("plait.cli.context_command:context", "Show what the model sees, part by part."),
     "sessions": ("plait.cli.sessions_command:sessions", "List, show, search, move, check and delete what was kept."),
     "mcp": ("plait.cli.mcp_command:mcp", "Offer plait's tools to another host, as an MCP server."),
     "hooks": ("plait.cli.hooks_command:hooks", "Look at the hooks that sessions have."),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from plait.cli.awareness_flags import awareness_options
 from plait.cli.permission_flags import permission_options
 from plait.cli.running import RunOptions, run_and_report
 from plait.cli.screen import Form
@@ -149,6 +150,7 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
 )
 @click.option("--no-hooks", is_flag=True, help="Ask no hooks, not even your own.")
 @permission_options
+@awareness_options
 @click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")

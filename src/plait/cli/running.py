@@ -80,6 +80,10 @@ class RunOptions:
     """Permission rules of this run; `ask` and `deny` too."""
     ask: Sequence[str] = ()
     deny: Sequence[str] = ()
+    bare: bool = False
+    """The model gets the task alone."""
+    without: Sequence[str] = ()
+    """Senses that are off."""
     yes: bool = False
     form: Form = "text"
     quiet: bool = False

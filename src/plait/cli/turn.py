@@ -12,6 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
+from plait.cli.awareness_flags import senses_given
 from plait.cli.limit_flags import limits_given
 from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
@@ -110,6 +111,7 @@ def carry_out(work: Work) -> Outcome:
             hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
             permissions=given_rules(options.allow, options.ask, options.deny),
+            **senses_given(options.bare, options.without),
         ) as session,
     ):
         price = _price(bound, client)

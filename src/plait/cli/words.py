@@ -12,6 +12,7 @@ from typing import Final
 
 from plait.cli.escapes import one_line, visible
 from plait.events import named
+from plait.events.awareness_events import GroundMoved
 from plait.events.render import render
 
 _TELLING: Final = ("command", "pattern", "path", "question", "query", "input")
@@ -60,6 +61,8 @@ def notice_words(event: named.NamedEvent) -> str | None:
             return f"{event.compacted_turns} messages were replaced by a summary"
         case named.CacheUnmeasurable() | named.CacheProofMissing() | named.CacheMiss() | named.PrefixChanged():
             return one_line(render(event, color=False).strip("[]"), _NOTE_CHARS) or None
+        case GroundMoved():
+            return one_line(render(event, color=False).strip("[]"), _NOTE_CHARS)
         case named.McpServer():
             return one_line(event.text, _NOTICE_CHARS)
         case named.HookWarning() | named.HookStatus() if event.text:

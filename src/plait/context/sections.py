@@ -14,7 +14,6 @@ Stability = Literal["stable", "session", "volatile"]
 prompt, but in messages, where it stays as it was sent."""
 
 _BETWEEN: Final = "\n\n"
-_CHARS_PER_TOKEN: Final = 4
 REST: Final = "added"
 """What stands in a prompt behind its sections: a hook's context, or a host's words."""
 
@@ -60,8 +59,3 @@ def sections_in(prompt: str, recorded: object) -> tuple[Section, ...]:
         found.append(Section(str(each.get("name", "")), stability, prompt[at : at + size]))
         at += size + len(_BETWEEN)
     return with_rest(found, prompt)
-
-
-def estimated_tokens(chars: int) -> int:
-    """Return about how many tokens so much text is: nobody but the provider knows."""
-    return -(-chars // _CHARS_PER_TOKEN)

@@ -195,4 +195,10 @@ def _globbed(pattern: str, name: str) -> bool:
 
 
 def _glob_text(pattern: str) -> str:
-    return ".*".join(map(re.escape, pattern.split("*")))
+    first, *rest = map(re.escape, pattern.split("*"))
+    if not rest:
+        return first
+    # Between two stars the earliest fit is taken for good: a later one can never do better, and trying them all takes
+    # for ever.
+    *middle, last = rest
+    return first + "".join(f"(?>.*?{piece})" for piece in middle if piece) + f".*{last}"

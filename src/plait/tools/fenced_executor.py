@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import Refusal
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
-from plait.hands.fence.fence import Fence, open_fence
+from plait.hands.fence.fence import BubblewrapFence, Fence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.process import run
 from plait.tools import dispatch as dispatching
@@ -43,11 +44,13 @@ class BubblewrapToolExecutor:
         """
         self.policy = policy
         try:
-            self._fence = open_fence(policy, binary=binary, at=INSIDE)
-            self.fence: Fence = open_fence(policy, binary=binary)
-            """The same with the workspace at its own path, as a session's tools want it."""
+            fence = open_fence(replace(policy, landlock_alone=False), binary=binary, at=INSIDE)
         except Refusal as refusal:
             raise RuntimeError(f"{refusal.message}; {refusal.hint}") from refusal
+        assert isinstance(fence, BubblewrapFence)
+        self._fence = fence
+        self.fence: Fence = replace(fence, at="")
+        """The same with the workspace at its own path, as a session's tools want it."""
         options = ToolboxOptions(policy="inside_only", fence=self.fence)
         self._toolbox = Toolbox(policy.root, options)
         self._files = LibraryFunctions(lambda: self._toolbox)

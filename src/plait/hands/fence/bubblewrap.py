@@ -17,6 +17,10 @@ from plait.hands.fence.seccomp import filter_for
 
 HOME: Final = "/tmp/home"
 PROGRAM: Final = "/run/plait/program"
+EGRESS: Final = "/run/plait/egress"
+PROXY_PORT: Final = 3_128
+_PROXIED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+_NOT_PROXIED: Final = ("NO_PROXY", "no_proxy")
 _EMPTY: Final = "/run/plait/empty"
 _START: Final = "import sys; sys.path.append(sys.argv[1]); import confine; confine.main()"
 _PATIENT: Final = 'trap "" TERM; exec "$@"'
@@ -27,16 +31,22 @@ _IDS_MIN: Final = 301
 
 
 def fence_argv(
-    policy: SandboxPolicy, ground: Ground, bwrap: str, argv: tuple[str, ...], at: str = ""
+    policy: SandboxPolicy, ground: Ground, bwrap: str, argv: tuple[str, ...], at: str = "", *, egress: str = ""
 ) -> tuple[str, ...]:
-    """Return what runs a command inside the fence. `at` is the workspace's path in there; its own unless given."""
+    """Return what runs a command inside the fence.
+
+    `at` is the workspace's path in there, its own unless given; `egress` the socket of the proxy that is the way out.
+    """
     place = at or policy.root
     confined = (
         *confine_argv(ground.interpreter, PROGRAM),
         *_inner_steps(policy, ground, place),
+        *((f"forward={PROXY_PORT}:{EGRESS}",) if egress else ()),
         *("--", *argv),
     )
-    inner = (bwrap, *_namespaces(is_root=ground.is_root), *_files(policy, ground, place), "--", *confined)
+    files = (*_files(policy, ground, place), *_way_out(egress), "--remount-ro", "/", *_variables(policy, egress))
+    chdir = ("--chdir", place) if place != policy.root else ()
+    inner = (bwrap, *_namespaces(is_root=ground.is_root), *files, *chdir, "--", *confined)
     if ground.is_root and ground.counts_processes:
         ids = str(max(_IDS_MIN, policy.limits.processes))
         apart = ("--unshare-user", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/")
@@ -83,11 +93,21 @@ def _files(policy: SandboxPolicy, ground: Ground, place: str) -> tuple[str, ...]
         *("--size", size, "--tmpfs", "/tmp", "--dir", HOME, "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),
         *_workspace(policy, place),
         *(part for path in _beneath_tmp(policy) for part in ("--ro-bind-try", path, path)),
-        *("--ro-bind", ground.program, PROGRAM, "--dir", _EMPTY, "--remount-ro", "/"),
-        *("--setenv", "HOME", HOME, "--setenv", "TMPDIR", "/tmp"),
-        *(part for name, value in (policy.environment or {}).items() for part in ("--setenv", name, value)),
-        *(("--chdir", place) if place != policy.root else ()),
+        *("--ro-bind", ground.program, PROGRAM, "--dir", _EMPTY),
     )
+
+
+def _way_out(egress: str) -> tuple[str, ...]:
+    return ("--ro-bind", egress, EGRESS) if egress else ()
+
+
+def _variables(policy: SandboxPolicy, egress: str) -> tuple[str, ...]:
+    values = {"HOME": HOME, "TMPDIR": "/tmp"}
+    if egress:
+        values |= dict.fromkeys(_PROXIED, f"http://127.0.0.1:{PROXY_PORT}")
+        values |= dict.fromkeys(_NOT_PROXIED, "localhost,127.0.0.1,::1")
+    values |= policy.environment or {}
+    return tuple(part for name, value in values.items() for part in ("--setenv", name, value))
 
 
 def _read_only(ground: Ground, policy: SandboxPolicy) -> tuple[str, ...]:

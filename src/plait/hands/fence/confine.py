@@ -12,6 +12,7 @@ on standard error: a command never runs with less of a fence than was asked for.
 - `limit=NAME:NUMBER`: a resource limit, by the name that `resource` has for it.
 - `landlock=MODE`: `inside` a fence that has its own network and processes, or `alone`; `read=PATH`, `write=PATH`.
 - `filter=HEX`: the filter for system calls.
+- `forward=PORT:PATH`: connections to a port of loopback go to a socket (`forward`); done last, from inside the fence.
 """
 
 from __future__ import annotations
@@ -218,6 +219,9 @@ def confine(steps: list[tuple[str, str]]) -> None:
         restrict_files(mode, chosen.get("read", []), chosen.get("write", []))
     for code in chosen.get("filter", []):
         install(bytes.fromhex(code))
+    for text in chosen.get("forward", []):
+        port, _, path = text.partition(":")
+        __import__("forward").start(int(port, _BASE), path)
 
 
 def main() -> None:

@@ -17,8 +17,10 @@ from typing import Final, Protocol
 
 from plait.core.errors import Refusal
 from plait.hands.command import Command
+from plait.hands.fence.allowlist import Allowlist
 from plait.hands.fence.alone import alone_argv
 from plait.hands.fence.bubblewrap import fence_argv
+from plait.hands.fence.egress import Egress
 from plait.hands.fence.environment import fenced_environment, loaders_in
 from plait.hands.fence.ground import Ground, find_program
 from plait.hands.fence.policy import SandboxPolicy
@@ -62,6 +64,8 @@ class BubblewrapFence:
     binary: str
     at: str = ""
     """Where the workspace is, inside; its own path unless given."""
+    egress: Egress | None = None
+    """The way out to the policy's hosts; it ends with the last fence that has it."""
 
     @property
     def level(self) -> str:
@@ -70,7 +74,8 @@ class BubblewrapFence:
 
     def wrap(self, command: Command) -> Command:
         """Return the command with the fence around it."""
-        return Command(fence_argv(self.policy, self.ground, self.binary, command.argv, self.at))
+        way_out = "" if self.egress is None else self.egress.path
+        return Command(fence_argv(self.policy, self.ground, self.binary, command.argv, self.at, egress=way_out))
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what of an environment passes into the fence."""
@@ -112,9 +117,12 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") ->
     path = find_program(binary, os.environ, policy.root)
     problem = f"{binary!r} is not installed" if path is None else _problem(path, os.geteuid())
     if path is not None and not problem:
-        return BubblewrapFence(policy, ground, path, at)
+        egress = Egress(Allowlist.of(policy.hosts)) if policy.hosts else None
+        return BubblewrapFence(policy, ground, path, at, egress)
     if not policy.landlock_alone:
         raise _none(problem)
+    if policy.hosts:
+        raise _none(f"{problem}, and only bubblewrap's fence has a way out to some hosts")
     if ground.landlock < _LANDLOCK_MIN:
         raise _none(f"{problem}, and this kernel's Landlock (version {ground.landlock}) is too old")
     temporary = tempfile.mkdtemp(prefix="plait-fence-")

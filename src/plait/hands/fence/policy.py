@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from plait.hands.fence.allowlist import Allowlist
+
 PROTECTED: Final = (
     *(".git/config", ".git/config.worktree", ".git/commondir", ".git/hooks", ".git/modules", ".git/info"),
     *(".plait", "plait.toml", ".mcp.json", ".claude", ".codex", ".agentknit", ".cursor", ".gemini"),
@@ -55,7 +57,8 @@ class SandboxPolicy:
 
     workspace: str | os.PathLike[str]
     """The directory that they work in; links are followed once, here."""
-    network: str = "none"
+    network: str | tuple[str, ...] = "none"
+    """`none`, or the hosts that can be reached through a proxy of plait's own: `("pypi.org", "*.pythonhosted.org")`."""
     writable_paths: tuple[str | os.PathLike[str], ...] = (".",)
     """Paths inside the workspace that they may change."""
     read_only_paths: tuple[str | os.PathLike[str], ...] = ()
@@ -74,12 +77,16 @@ class SandboxPolicy:
             raise ValueError(f"the workspace {os.fspath(self.workspace)!r} is not a directory")
         if root == "/":
             raise ValueError("the workspace is the whole machine; name a directory in it")
-        if self.network != "none":
-            raise ValueError(f"network={self.network!r} cannot be had in a sandbox; leave it at 'none'")
+        network: object = self.network
+        if not isinstance(network, (tuple, list)) and network != "none":
+            raise ValueError(f"network={network!r} cannot be had in a sandbox; leave it at 'none', or name hosts")
+        hosts = () if network == "none" else tuple(self.network)
+        Allowlist.of(hosts)
         if not self.timeout_seconds > 0:
             raise ValueError(f"timeout_seconds={self.timeout_seconds} is no time; give more than 0")
         set_field = object.__setattr__
         set_field(self, "workspace", root)
+        set_field(self, "network", hosts or "none")
         set_field(self, "writable_paths", tuple(_inside(root, path) for path in self.writable_paths))
         set_field(self, "read_only_paths", tuple(_anywhere(root, path) for path in self.read_only_paths))
         if self.environment is not None:
@@ -107,6 +114,11 @@ class SandboxPolicy:
         return tuple(str(path) for path in self.read_only_paths if os.path.isabs(path))
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that can be reached; none is no network."""
+        return () if isinstance(self.network, str) else self.network
+
+    @property
     def kept(self) -> tuple[str, ...]:
         """What stays as it is inside the workspace, relative to it."""
         return (*PROTECTED, *self.read_only_inside)
@@ -115,7 +127,7 @@ class SandboxPolicy:
         """Return the policy as JSON, as a session records it; of the environment only the names."""
         return {
             "workspace": self.root,
-            "network": self.network,
+            "network": self.network if isinstance(self.network, str) else [*self.network],
             "writable_paths": [str(path) for path in self.writable_paths],
             "read_only_paths": [str(path) for path in self.read_only_paths],
             "timeout_seconds": self.timeout_seconds,

@@ -18,6 +18,7 @@ from plait.config.places import project_root
 from plait.context.git_folder import Head, git_folder, read_head
 from plait.context.git_index import Index, read_index
 from plait.context.git_lines import SHOWN_MAX, printable
+from plait.core.asides import GROUND_MOVED
 
 WATCHED_MAX: Final = 1_000
 """Files read or written; the oldest are forgotten."""
@@ -49,7 +50,7 @@ class Moved:
         more = len(self.files) - len(shown)
         if shown:
             parts.append(f"changed files: {', '.join(shown)}{f' and {more} more' if more else ''}")
-        return f"<ground_moved>Since your last turn, not by you: {'; '.join(parts)}.</ground_moved>"
+        return f"{GROUND_MOVED}Since your last turn, not by you: {'; '.join(parts)}.</ground_moved>"
 
 
 def _git_words(before: Head | None, now: Head | None) -> str:

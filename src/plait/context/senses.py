@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from plait.context.durations import duration, iso
 from plait.context.sections import Section
+from plait.core.asides import SESSION_TIME
 from plait.core.errors import ConfigError
 
 NAMES: Final = ("user", "system", "git", "time", "token", "change")
@@ -169,7 +170,7 @@ def session_time(elapsed_s: float, last_tool_s: float | None, since_previous_s: 
     """Return the line about time under a task."""
     since = duration(since_previous_s)
     return (
-        f"<session_time>session elapsed: {duration(elapsed_s)} · last tool: {duration(last_tool_s)} · "
+        f"{SESSION_TIME}session elapsed: {duration(elapsed_s)} · last tool: {duration(last_tool_s)} · "
         f"wall since your previous message: {since}</session_time>"
     )
 

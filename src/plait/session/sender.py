@@ -25,6 +25,20 @@ def sender_header(sender: Mapping[str, object] | None) -> str:
     return "" if kind == "human" else f"[This turn is from the {kind} {name}, not typed by the operator.]"
 
 
+def senders_noted(before: Mapping[str, object] | None, sender: Mapping[str, object] | None) -> dict[str, object]:
+    """Return what the list of messages says of who asked.
+
+    Args:
+        before: the item of an unanswered question that this one goes on from; None where there is none.
+    """
+    own = [dict(sender)] if sender is not None and sender_label(sender) else []
+    if before is None:
+        return {"sender": own[0]} if own else {}
+    earlier = before.get("sender")
+    known = list(earlier) if isinstance(earlier, (list, tuple)) else [earlier] if earlier else []
+    return {"sender": [*known, *own]} if known or own else {}
+
+
 def sender_label(sender: Mapping[str, object] | None) -> str:
     """Return `kind:name` for the record, empty for a person; raise `ValueError` for an unknown kind."""
     kind, name = _read(sender)

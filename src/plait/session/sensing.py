@@ -19,6 +19,7 @@ from plait.context.git_lines import git_lines
 from plait.context.ground import Ground
 from plait.context.machine import Where, clock_line, system_lines, user_lines
 from plait.context.senses import Senses, reminder, session_time, token_usage, tool_time
+from plait.core.asides import ENVIRONMENT
 from plait.core.clock import Clock
 from plait.core.facts import SENSED, TOKEN_BUDGET, Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import Message, ToolCall, ToolResult
@@ -30,7 +31,7 @@ from plait.session.scratch import Scratch
 if TYPE_CHECKING:
     from plait.session.session import Live
 
-_HEAD: Final = "<environment>"
+_HEAD: Final = ENVIRONMENT
 _TAIL: Final = "</environment>"
 
 

@@ -26,7 +26,7 @@ from plait.session.hooked import hooked, rejected, submitted
 from plait.session.mcp import take_over
 from plait.session.readying import begin, held, note_setup, prepare, take_edits
 from plait.session.result import SessionResult
-from plait.session.sender import sender_header, sender_label
+from plait.session.sender import sender_header, sender_label, senders_noted
 from plait.session.sensing import settled, with_senses
 from plait.session.session import Live, Session
 
@@ -145,8 +145,9 @@ def run_turn(
                 catch_up(session, live)
                 return rejected(session, live, error)
             text = f"{header}\n{task}" if header else str(task)
+            before = live.mirror.items[-1] if task is not None and _waits(live) is not None else None
             inputs = () if task is None else (_question(live, _worded(live, text, more), pictures),)
-            live.mirror.note = {"sender": dict(sender)} if sender is not None and label else {}
+            live.mirror.note = senders_noted(before, sender)
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
         tell_end(end)
         keep_pin(live)
@@ -171,14 +172,20 @@ def _worded(live: Live, text: str, more: str) -> str:
 
 def _question(live: Live, text: str, images: tuple[Image, ...]) -> Message:
     """Return the task as a message; a question before it that was never answered becomes part of it."""
-    history = live.conversation.state.history
-    last = history[-1] if history else None
-    if last is None or last.role != "user" or last.images or not last.content:
+    history, last = live.conversation.state.history, _waits(live)
+    if last is None:
         return user(text, images)
     # Two messages of the user in a row are refused by some endpoints and misread by others.
     live.conversation.rewrite(len(history) - 1, len(history), (), "user_merge")
     live.conversation.commit()
     return user(f"{last.content}\n\n{text}", images)
+
+
+def _waits(live: Live) -> Message | None:
+    """Return the question at the end of the history that was never answered, and that another one may go on from."""
+    history = live.conversation.state.history
+    last = history[-1] if history else None
+    return last if last is not None and last.role == "user" and last.content and not last.images else None
 
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plait.core.asides import without_asides
 from plait.core.errors import JournalError
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, TurnEnd, TurnStart
 from plait.core.messages import Message
@@ -127,7 +128,7 @@ def _head(fd: int, path: str, size_bytes: int) -> Journal:
 
 def _first_words(facts: list[Fact]) -> str:
     for message in _messages(facts):
-        words = " ".join(message.content.split())
+        words = " ".join(without_asides(message.content).split())
         if message.role == "user" and words:
             return words if len(words) <= _WORDS_CHARS else f"{words[: _WORDS_CHARS - 3]}..."
     return ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from plait.core.asides import without_asides
 from plait.core.errors import ConfigError
 from plait.core.facts import Entry, MessageAdded, Reset, TurnEnd, TurnStart
 from plait.kernel.state import State
@@ -43,7 +44,7 @@ def turn_marks(entries: Iterable[Entry]) -> list[TurnMark]:
             number, question = number + 1, ""
         state.apply(fact)
         if isinstance(fact, MessageAdded) and fact.message.role == "user" and not question:
-            question = fact.message.content
+            question = without_asides(fact.message.content)
         if state.in_turn or state.round is not None:
             continue
         if isinstance(fact, TurnEnd):

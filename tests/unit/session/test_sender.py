@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from plait.engine.spec import default_specification
+from plait.session.opening import init_session
 from plait.session.sender import SENDER_KINDS, sender_header, sender_label
+from plait.session.turns import run_turn
+from plait.testing import Fail, ScriptedModel
 
 
 @pytest.mark.parametrize("kind", sorted(SENDER_KINDS - {"human"}))
@@ -40,3 +44,15 @@ def test_an_unknown_kind_is_refused(sender: dict[str, object]) -> None:
     """A kind that is none is a ValueError that lists the kinds."""
     with pytest.raises(ValueError, match="human, launcher, peer"):
         sender_header(sender)
+
+
+def test_a_question_that_goes_on_from_another_names_all_who_asked() -> None:
+    """An unanswered question becomes part of the next, and the list of messages has both senders, the first first."""
+    one, other = {"kind": "peer", "name": "a"}, {"kind": "supervisor", "name": "b"}
+    with init_session(default_specification("m", "http://127.0.0.1:1/v1"), durable=False) as session:
+        failing = ScriptedModel([Fail("bad_request")])
+        assert "error" == run_turn(failing, "m", session, "first", sender=one).status
+        run_turn(ScriptedModel(["yes"]), "m", session, "second", sender=other).raise_for_status()
+        user, _ = session["messages"][1:]
+    assert [one, other] == user["sender"]
+    assert ["first", "second"] == [line for line in user["content"].split("\n") if line and not line.startswith("[")]

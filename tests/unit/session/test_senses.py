@@ -21,6 +21,9 @@ from plait.session.opening import init_session
 from plait.session.replaying import replay_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
+from plait.store.opening import load_journal
+from plait.store.sessions import Sessions
+from plait.store.turns import turn_marks
 from plait.testing import Call, Say, ScriptedModel, ScriptServer, VirtualClock
 from tests.unit.context.test_git_lines import git, tree
 
@@ -278,6 +281,16 @@ def test_a_resume_and_a_replay_send_what_was_sent(tree: Path) -> None:
         assert "Git:" not in last
         found = replay_session("kept", spec)
     assert (True, ()) == (found.is_same, found.sections)
+
+
+def test_a_list_of_sessions_shows_the_question_alone(tree: Path) -> None:
+    """What plait has written below it is no part of what the user asked."""
+    with init_session(SPEC, workspace=tree, session_id="shown", strict_cache_proof=False) as session:
+        run_turn(ScriptedModel(["done"]), "m", session, "go\n\non").raise_for_status()
+    (glance,) = Sessions.of(os.environ).listed(None)
+    assert "go on" == glance.first_words
+    marks = turn_marks(load_journal(Sessions.of(os.environ).find("shown").journal).entries)
+    assert "go\n\non" == marks[-1].question
 
 
 def test_what_was_emptied_is_told_again(tree: Path) -> None:

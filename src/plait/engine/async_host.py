@@ -21,7 +21,7 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
-from plait.engine.calls import failure_of, given_up, not_run, result_of, timed_out
+from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, timed_out
 from plait.engine.gates import Question, Step, judged, looked_over, question_to
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
@@ -224,7 +224,9 @@ class AsyncHost(BaseHost):
                 raise
             # Nobody cancelled this task: something that the tool waited for was.
             return failure_of(call, error, finishing)
-        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # boundary: a tool's failure is its result, `exit()` in it too
             if tool.timeout_s is not None and deadline is not None and deadline.expired():
                 return timed_out(call, tool.timeout_s)
             return failure_of(call, error, finishing)
@@ -241,7 +243,9 @@ class AsyncHost(BaseHost):
                 value = await value
         except _GivenUp:
             return given_up(call, tool.timeout_s or 0)
-        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
+        except (*PASSED_ON, asyncio.CancelledError):
+            raise
+        except BaseException as error:  # boundary: a tool's failure is its result, `exit()` in it too
             if cancel.reason == "timeout" and tool.timeout_s is not None:
                 return timed_out(call, tool.timeout_s)
             return failure_of(call, error, finishing)

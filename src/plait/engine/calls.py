@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from plait.tools.spill import Fitted
 
 CHARS_PER_TOKEN: Final = 4
+PASSED_ON: Final = (KeyboardInterrupt, GeneratorExit)
+"""What ends more than the call in which it is raised. Anything else is the tool's failure, also what is no `Exception`:
+`exit()`, and the panics of extension modules."""
 _FRAMES: Final = 3
 _HERE: Final = os.path.dirname(__file__)
 

@@ -8,7 +8,6 @@ Ctrl-C reaches the tool. Several calls, and one with a deadline, run in threads.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import queue
@@ -17,7 +16,7 @@ import time
 from collections import deque
 from concurrent import futures
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
@@ -26,7 +25,7 @@ from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
 from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
-from plait.engine.calls import failure_of, given_up, not_run, result_of, stopped, timed_out
+from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, stopped, timed_out
 from plait.engine.gates import Question, judged, question_to
 from plait.engine.sync_gates import SyncGates
 from plait.engine.threads import Threads
@@ -34,9 +33,6 @@ from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Interrupte
 from plait.kernel.log import FactLog
 from plait.kernel.ports import Channel
 from plait.tools.portal import Portal
-
-_FAILURES: Final = (Exception, SystemExit, asyncio.CancelledError)
-"""What a tool may raise without ending more than its call: `exit()` in it is a failure too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +252,9 @@ class SyncHost(BaseHost):
             value = tool.fn(**self._keywords(tool, call, cancel, self._start_of(call)))
             if inspect.isawaitable(value):
                 value = self._await(value, cancel)
-        except _FAILURES as error:  # boundary: a tool's failure is its result
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # boundary: a tool's failure is its result, whatever it raises
             if cancel.reason == "timeout" and tool.timeout_s is not None:
                 return timed_out(call, tool.timeout_s)
             if cancel.reason is not None and isinstance(error, futures.CancelledError):

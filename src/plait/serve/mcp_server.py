@@ -22,7 +22,7 @@ from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump
 from plait.engine.base_host import GRACE_S
-from plait.engine.calls import Finishing, failure_of, keywords, result_of
+from plait.engine.calls import PASSED_ON, Finishing, failure_of, keywords, result_of
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
@@ -138,7 +138,9 @@ class ToolServer:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({thread}, timeout=GRACE_S)
             raise
-        except (Exception, SystemExit) as error:  # boundary: a tool's failure is its result, `exit()` in it too
+        except PASSED_ON:
+            raise
+        except BaseException as error:  # boundary: a tool's failure is its result, `exit()` in it too
             return failure_of(call, error, self._finishing)
         return result_of(call, value, self._finishing)
 

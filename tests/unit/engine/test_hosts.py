@@ -204,6 +204,10 @@ class Mute(Exception):
         raise ValueError("no words")
 
 
+class Panic(BaseException):
+    """What extension modules raise when they have failed; it is no `Exception`."""
+
+
 @both
 @pytest.mark.parametrize("make", [fail_with, afail_with])
 @pytest.mark.parametrize("many", [1, 2])
@@ -216,6 +220,7 @@ class Mute(Exception):
         (StopIteration("over"), "StopIteration"),
         (TimeoutError("own"), "TimeoutError: own"),
         (Mute(), "Mute: Mute"),
+        (Panic("in Rust"), "Panic: in Rust"),
     ],
 )
 def test_what_a_tool_raises_is_its_result(

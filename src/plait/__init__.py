@@ -143,6 +143,7 @@ if TYPE_CHECKING:
     from plait.session.tasks import run, run_agent, run_task
     from plait.session.tool_choice import activate_tool, remove_tool
     from plait.session.turns import run_turn
+    from plait.session.uncompacting import uncompact_session
     from plait.store.capture import (
         read_capture,
     )
@@ -263,6 +264,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.tasks", "run run_agent run_task"),
         ("plait.session.tool_choice", "activate_tool remove_tool"),
         ("plait.session.turns", "run_turn"),
+        ("plait.session.uncompacting", "uncompact_session"),
         ("plait.store.capture", "read_capture"),
         ("plait.tools.background", "completion_notice"),
         ("plait.tools.background_specs", "enable_nohup nohup_tool_specs"),
@@ -322,7 +324,7 @@ __all__ = [
     "register_mcp_servers", "register_tools_in_library", "remove_tool", "replay_journal", "replay_session", "rewind",
     "run", "run_agent", "run_task", "run_turn", "safe_model_name", "sender_header", "session_hooks",
     "set_ask_user_handler", "set_tool_output_stream", "set_wait_interrupt_hook", "subscribe", "sweep_workspace",
-    "tool_spec_to_schema", "unsubscribe", "validate_schema",
+    "tool_spec_to_schema", "uncompact_session", "unsubscribe", "validate_schema",
 ]
 # fmt: on
 

@@ -15,7 +15,7 @@ from plait.kernel.state import State, fold
 from plait.store.opening import load_journal
 from plait.store.salvage import verify
 from tests.helpers.campaigns import Campaign
-from tests.helpers.session_victim import LONG, SUMMARY, WORDS, journal_in
+from tests.helpers.session_victim import LONG, LONG_STEPS, SUMMARY, WORDS, journal_in
 from tests.helpers.victim import Order, Victims, digest
 
 REDUCED = [WORDS, "(look, write)", "Go on.", "(write, look)", "Go on.", "Done."]
@@ -67,6 +67,54 @@ def test_a_reducing_turn_comes_to_the_same_history_after_any_kill(
         assert {1} >= set(effects.values()), effects
         resets = [entry.fact for entry in load_journal(journal_in(folder)).entries if isinstance(entry.fact, Reset)]
         assert ["step_reducer"] * 2 == [reset.why for reset in resets]
+
+
+def test_a_turn_that_is_summarised_comes_to_the_same_history_after_any_kill(
+    victims: Victims, tmp_path: Path, campaign: Campaign
+) -> None:
+    """Killed anywhere, around its summaries too, and resumed: no effect happens twice, and the history is the same."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert victims.live(Order(str(whole), kind="shrink"))
+    expected = words(state_in(whole))
+    assert (WORDS, SUMMARY, "Done.") == (expected[0], expected[1], expected[-1])
+    shrunk = [entry.fact for entry in load_journal(journal_in(whole)).entries if isinstance(entry.fact, Reset)]
+    assert 2 <= len(shrunk)
+    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=8):
+        folder = tmp_path / str(kill_at)
+        folder.mkdir()
+        assert not victims.live(Order(str(folder), kill_at=kill_at, kind="shrink"))
+        assert victims.live(Order(str(folder), kind="shrink"))
+        state = state_in(folder)
+        assert expected == words(state), kill_at
+        assert not state.in_turn
+        effects = Counter((folder / "effects").read_text().split())
+        assert set(map(str, range(1, LONG_STEPS + 1))) >= set(effects)
+        assert {1} >= set(effects.values()), effects
+        resets = [entry.fact for entry in load_journal(journal_in(folder)).entries if isinstance(entry.fact, Reset)]
+        assert [reset.messages for reset in shrunk] == [reset.messages for reset in resets]
+
+
+def test_a_summary_that_is_taken_back_is_gone_or_there_after_any_kill(
+    victims: Victims, tmp_path: Path, campaign: Campaign
+) -> None:
+    """Killed anywhere, the session holds the summary or every message that it stands for, and again has the latter."""
+    grown = tmp_path / "grown"
+    grown.mkdir()
+    assert victims.live(Order(str(grown), kind="grow"))
+    old = state_in(grown)
+    assert victims.live(Order(str(grown), kind="compact"))
+    whole = tmp_path / "whole"
+    shutil.copytree(grown, whole)
+    assert victims.live(Order(str(whole), kind="undo"))
+    assert old.history == state_in(whole).history
+    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=5):
+        folder = tmp_path / str(kill_at)
+        shutil.copytree(grown, folder)
+        assert not victims.live(Order(str(folder), kill_at=kill_at, kind="undo"))
+        assert words(state_in(folder)) in ([SUMMARY, "Three?", "Short."], words(old)), kill_at
+        assert victims.live(Order(str(folder), kind="undo"))
+        assert old.history == state_in(folder).history, kill_at
 
 
 @pytest.mark.parametrize("kind", ["clear", "compact"])

@@ -1,6 +1,7 @@
-"""Lives of a whole session, for `tests.helpers.victim`: a turn whose steps are reduced, a clear, a compaction.
+"""Lives of a whole session: a turn whose steps are reduced, or summarised, a clear, a compaction and back.
 
-Whichever process comes next goes on with what it finds; what the tools did is written down outside of the session.
+For `tests.helpers.victim`. Whichever process comes next goes on with what it finds; what the tools did is written down
+outside of the session.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from plait.session.opening import init_session
 from plait.session.resetting import clear_session, compact_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
+from plait.session.uncompacting import uncompact_session
 from plait.testing import Call, Say, ScriptedModel
 from tests.helpers.victim import Life, watch_disk
 
 WORDS: Final = "Do the task."
 SUMMARY: Final = "Objective: what was asked before."
 LONG: Final = "A long answer. " * 40
+LONG_STEPS: Final = 9
+TRIGGER_TOKENS: Final = 900
+"""Met after a few of them, besides the tools and the system prompt."""
 _STEPS: Final = (
     Say("I look.", calls=[Call("look", {"at": 1}, id="a1"), Call("write", {"at": 2}, id="a2")]),
     Say(calls=[Call("write", {"at": 3}, id="b1"), Call("look", {"at": 4}, id="b2")]),
@@ -53,9 +58,11 @@ class SessionLife(Life):
             session_id="s1",
             tools=self._tools(),
             strict_cache_proof=False,
+            bare=True,
             retry=Retry(attempts_max=1),
             workspace=str(self._folder),
             step_reducer=digest if self._order.kind == "reduce" else None,
+            compaction_trigger_tokens=TRIGGER_TOKENS if self._order.kind == "shrink" else None,
         ) as session:
             session._live.conversation.observers.add(self._acknowledge, Committed)
             getattr(self, f"_{self._order.kind}")(session)
@@ -73,12 +80,31 @@ class SessionLife(Life):
             for task in ("One?", "Two?", "Three?"):
                 assert run_turn(model, "m", session, task).error is None
 
+    def _shrink(self, session: Session) -> None:
+        if not session["messages"][1:] or session._live.conversation.state.in_turn:
+            is_begun = session.is_unfinished
+            with ScriptedModel(_long_step) as model:
+                assert run_turn(model, "m", session, None if is_begun else WORDS).error is None
+
+    def _undo(self, session: Session) -> None:
+        uncompact_session(session)
+
     def _clear(self, session: Session) -> None:
         clear_session(session)
 
     def _compact(self, session: Session) -> None:
         with ScriptedModel([SUMMARY], allow_unused=True) as model:
             assert compact_session(model, "m", session, keep_last_turns=1).error is None
+
+
+def _long_step(asked: Any) -> Say:
+    """Which step is next is read off the last call, which no summary takes away."""
+    if "about to be shortened" in asked.messages[-1].content:
+        return Say(SUMMARY)
+    done = max((int(call.id[1:]) for message in asked.messages for call in message.tool_calls), default=0)
+    if done == LONG_STEPS:
+        return Say("Done.")
+    return Say(LONG, calls=[Call("write", {"at": done + 1}, id=f"t{done + 1}")])
 
 
 def _step(asked: Any) -> Say:

@@ -6,6 +6,7 @@ Floor: 7. Owns: the command's options and its words; never: the summary (`sessio
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any, Final
 
@@ -15,14 +16,19 @@ from plait.cli.exits import Exit
 from plait.cli.run_command import filled, run
 from plait.cli.running import RunOptions, chosen, inside
 from plait.cli.signals import Signals
+from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.events.reducer import counts
 from plait.session.clients import create_client
 from plait.session.compaction_terms import DEFAULT_COMPACTION_KEEP_LAST_TURNS
+from plait.session.keeping import kept_at
 from plait.session.opening import init_session
+from plait.session.recorded import RecordedTerms, home_of
 from plait.session.resetting import Compacted, compact_session
+from plait.session.uncompacting import uncompact_session
+from plait.store.sessions import Sessions
 
 _OF_RUN: Final = frozenset({"model", "endpoint", "key_env", "inference_db", "directory", "spec", "timeout_s"})
 
@@ -38,16 +44,22 @@ _OF_RUN: Final = frozenset({"model", "endpoint", "key_env", "inference_db", "dir
     show_default=True,
     help="So many turns stay as they are.",
 )
+@click.option("--undo", "is_undo", is_flag=True, help="Put back what the last summary stands for.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compact(session: str, keep_last_turns: int, *, as_json: bool, **given: Any) -> int:
+def compact(session: str, keep_last_turns: int, *, is_undo: bool, as_json: bool, **given: Any) -> int:
     """Have the model of SESSION summarise all but its last turns, and put that in their place.
 
     In a single long turn its last steps stay, and its task word for word. It takes one request; where nothing would be
     gained, nothing is changed, and the exit code is 0 all the same. The journal keeps what was said, and `plait rewind`
     goes back to it.
 
+    With --undo the last summary is taken back instead: what it stands for is in the conversation again, as it was, and
+    no model is asked.
+
     The model is asked as `plait resume` asks it: on the session's own terms, unless an option says otherwise.
     """
+    if is_undo:
+        return _undone(session, as_json=as_json)
     cancel = Cancel()
     with Signals(cancel) as signals:
         told = _compacted(RunOptions(task=None, resume=session, **given), keep_last_turns, cancel).raise_for_status()
@@ -62,6 +74,23 @@ def compact(session: str, keep_last_turns: int, *, as_json: bool, **given: Any) 
 
 
 compact.params += [option for option in run.params if isinstance(option, click.Option) and option.name in _OF_RUN]
+
+
+def _undone(session: str, *, as_json: bool) -> int:
+    place = kept_at(session) or Sessions.of(os.environ).find(session)
+    recorded = RecordedTerms.of(place)
+    spec = built_in_spec(recorded.model or "none", recorded.endpoint)
+    folder = str(home_of(recorded) or os.getcwd())
+    with init_session(spec, resumed_from=str(place.path), workspace=folder, strict_cache_proof=False) as opened:
+        count = uncompact_session(opened)
+    name = place.path.name
+    if as_json:
+        print(json.dumps({"id": name, "messages_restored": count}))
+    else:
+        print(
+            f"{name}: {count} messages are back" if count else f"{name}: no summary stands in it; nothing was changed"
+        )
+    return Exit.COMPLETED
 
 
 def _compacted(options: RunOptions, keep_last_turns: int, cancel: Cancel) -> Compacted:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from plait.core.exchange import View
 from plait.core.facts import (
     CLEAR,
+    UNCOMPACT,
     Asked,
     Decided,
     Fact,
@@ -273,6 +274,9 @@ class State:
         self.retry = None
         if fact.why == "compaction":
             self.shrinks += 1
+        elif fact.why == UNCOMPACT:
+            # Somebody wants it as it was: it is not made shorter again at once.
+            self.since_shrink, self.patience = 0, PATIENCE_MAX
         elif fact.why == CLEAR:
             self.usage_before, self.turn_usage = Usage.ZERO, Usage.ZERO
             self.steps_before = -self.steps

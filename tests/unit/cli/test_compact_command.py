@@ -125,3 +125,20 @@ def test_what_goes_wrong_has_a_code(work: Path, capfd: pytest.CaptureFixture[str
         assert 2 == typed(capfd, verb)[0]
     assert 2 == typed(capfd, "compact", "mine", "--keep", "-1")[0]
     assert "error" in json.loads(typed(capfd, "compact", "nothing", "--json")[1])
+
+
+def test_a_summary_is_taken_back_from_anywhere(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The next resume sends what was said, word for word; without a summary nothing is changed, and that is said."""
+    with ScriptServer([LONG, LONG, "Three.", SUMMARY, "Four."]) as server:
+        hold(server, work)
+        assert 0 == typed(capfd, "compact", "mine", "--keep", "1")[0]
+        assert (0, "mine: 4 messages are back\n", "") == typed(capfd, "compact", "--undo", "mine")
+        assert {"id": "mine", "messages_restored": 0} == json.loads(
+            typed(capfd, "compact", "--undo", "mine", "--json")[1]
+        )
+        assert (0, "mine: no summary stands in it; nothing was changed\n", "") == typed(
+            capfd, "compact", "--undo", "mine"
+        )
+        assert 0 == typed(capfd, "resume", "mine", "--yes", "go on")[0]
+        assert ["task 1", LONG.strip(), "task 2", LONG.strip(), "task 3", "Three.", "go on"] == asked(server)
+        assert 0 == typed(capfd, "replay", "mine")[0]

@@ -206,6 +206,18 @@ def overflow_of(state: State, room: Room, extra: Sequence[Message] = ()) -> Prov
     )
 
 
+def is_hopeless(state: State, room: Room) -> bool:
+    """Say whether the last message, or the last round, would not fit even alone: no summary of others helps then."""
+    if room.window is None:
+        return False
+    history, start = state.history, len(state.history) - 1
+    while start > 0 and history[start].role == "tool":
+        start -= 1
+    per_unit = state.gauge.per_unit(sum(room.head), history)
+    units = sum(room.head) + units_of(history[max(0, start) :], image_tokens=0)
+    return int(units * min(LEAST_PER_UNIT, per_unit / 2)) > room.window
+
+
 def _most(newest: Measure, history: Sequence[Message]) -> int:
     return newest.input + newest.said + units_of(history[newest.length + 1 :])
 

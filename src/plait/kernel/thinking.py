@@ -12,7 +12,7 @@ from typing import Any, Final
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import RetryScheduled
 from plait.core.messages import Message, ToolCall, user
-from plait.kernel.budget import overflow_of
+from plait.kernel.budget import is_hopeless, overflow_of
 from plait.kernel.compact import compact
 from plait.kernel.effects import Effect, Interrupted, Think, Wait
 from plait.kernel.media import drop_media
@@ -32,6 +32,8 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
         if state.retry is not None:
             yield Wait(max(0, state.retry.delay_ms - state.waited_ms) / 1000)
         if rules.room is not None and (known := overflow_of(state, rules.room, extra)) is not None:
+            if is_hopeless(state, rules.room):
+                raise Interrupted("error") from known
             yield from _recover(state, rules, known)
             continue
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from plait.kernel.budget import Room, estimate
+from plait.kernel.budget import Room, estimate, overflow_of
 from plait.kernel.gauge import units_of
 from plait.kernel.rules import Rules
 from plait.kernel.spans import choose
@@ -38,6 +38,8 @@ def is_due(state: State, rules: Rules) -> bool:
     trigger = trigger_of(rules)
     if not trigger or state.since_shrink < state.patience or _is_small(state, rules, trigger):
         return False
+    if rules.room is not None and overflow_of(state, rules.room) is not None:
+        return False  # all of it would not even fit into the request for a summary: that is an overflow
     return choose(state, rules.shrinking, "threshold") is not None
 
 

@@ -218,6 +218,22 @@ def test_history_is_summarised_before_a_request_that_could_not_fit() -> None:
     assert all(request[0] == TASK for request in world.requests)
 
 
+def test_where_no_summary_would_help_none_is_asked_for() -> None:
+    """A last message, or a last round, that is too large alone ends the turn at once, whatever stands before it."""
+    rules = Rules(room=Room(2_500), shrinking=Shrinking(keep_last_units=1))
+    asked = World([said("one"), said("two"), said("never")], rules=rules)
+    asked.run(user("a"))
+    asked.run(user("b"))
+    looked = World([said("one"), said(look_at("c0")), said("never")], results={"c0": "x" * 90_000}, rules=rules)
+    looked.run(user("a"))
+
+    for world, question in ((asked, "x" * 90_000), (looked, "b")):
+        before = len(world.thinks)
+        end = world.run(user(question))
+        assert ("error", {"step"}) == (end.reason, {think.purpose for think in world.thinks})
+        assert (0 if world is asked else 1) == len(world.thinks) - before
+
+
 def test_it_costs_nothing_where_no_window_is_known() -> None:
     """Without a room nothing is counted, so that a plain step is as quick as ever."""
     world = World([said(look_at("c0")), said(look_at("c1")), said("done")])

@@ -14,7 +14,8 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.facts import MessageAdded, Observation
 from plait.core.messages import user
-from plait.engine.limits import Limits
+from plait.engine.budget import Budget
+from plait.engine.limits import Limits, SessionLimits
 from plait.engine.request_form import FORM
 from plait.engine.spec import default_specification
 from plait.kernel.rules import Retry
@@ -94,6 +95,24 @@ def test_a_session_comes_out_the_same(state: Path) -> None:
     assert found.is_same
     assert (2, 4, 4, 0) == (found.told.turns, found.told.requests, found.told.proved, found.told.followed)
     assert before == Path("a.txt").stat().st_mtime_ns
+
+
+def test_what_a_limit_ended_comes_out_the_same(state: Path) -> None:
+    """A task that could not fit, a budget that was shared and a limit of the session are answered from the log."""
+    calling: Any = Say("", calls=[Call("double", {"n": 1})])
+    budget = Budget(max_steps=3)
+    limits = Limits(budget=budget, session=SessionLimits(max_steps=9), max_turn_result_tokens=100, dedupe_reads=True)
+    with ScriptServer([calling, "there", calling]) as server:
+        spec = spec_at(server.url, context_window=30_000)
+        with create_client(spec) as client, init_session(spec, tools=[OWN], limits=limits) as session:
+            assert "completed" == run_turn(client, "any", session, "go").status
+            assert "limit" == run_turn(client, "any", session, "again").status
+            assert "limit" == run_turn(client, "any", session, "x").status
+            budget._most = {}
+            assert "error" == run_turn(client, "any", session, "x" * 1_000_000).status
+        found = replay_session(kept(state), spec)
+    assert found.is_same
+    assert (3, 3) == (found.told.requests, found.told.proved)
 
 
 def test_what_went_wrong_comes_out_the_same(state: Path) -> None:

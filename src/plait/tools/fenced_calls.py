@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -64,13 +64,11 @@ def fenced(tool: Tool, shell: Shell) -> Tool:
     return _with(tool, answering(call))
 
 
-def _with(tool: Tool, fn: object) -> Tool:
-    assert callable(fn)
+def _with(tool: Tool, fn: Callable[..., Reply]) -> Tool:
     name = tool.python_function_name
 
     def named(**keywords: object) -> Reply:
-        reply: Reply = fn(**keywords)
-        return reply
+        return fn(**keywords)
 
     named.__name__ = name
     return replace(tool, fn=named, parameters=tool.resolved_parameters, param_map={}, recovery=None)

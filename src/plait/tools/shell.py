@@ -143,6 +143,22 @@ class Shell:
         return limit_s
 
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
+        if self.options.fence is None:
+            return self._run_unwatched(command, limit_s, context, separates_errors=separates_errors)
+        from plait.hands.fence.files import kept_names
+
+        policy = self.options.fence.policy
+        before = kept_names(policy)
+        done = self._run_unwatched(command, limit_s, context, separates_errors=separates_errors)
+        made = ", ".join(sorted(kept_names(policy) - before))
+        if not made:
+            return done
+        note = f"[made: {made}; programs outside the sandbox obey what stands there, so the user should look at it]"
+        return replace(done, note="\n".join(filter(None, (done.note, note))))
+
+    def _run_unwatched(
+        self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool
+    ) -> Finished:
         cancel: Cancel | None = None if context is None else context.cancel
         line = Command.shell(self.rewritten(command))
         intent = None if context is None or self.kept is None else context.intent

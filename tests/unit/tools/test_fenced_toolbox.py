@@ -83,6 +83,20 @@ def test_file_tools_write_where_commands_may(fence: Fence, tmp_path: Path) -> No
     assert ("text", False) == (read, (tmp_path / "c").exists())
 
 
+def test_what_programs_outside_would_obey_is_told(tmp_path: Path, fence: Fence) -> None:
+    """A protected name that did not exist can be made, and the result says so; one that did stays as it is."""
+    fence = open_fence(SandboxPolicy(fence.policy.root))
+    (tmp_path / "work/.envrc").write_text("mine")
+    box = Toolbox(fence.policy.root, ToolboxOptions(fence=fence))
+    text = as_answer(box.exec_shell("mkdir .vscode; echo '{}' > .mcp.json; echo x > .envrc; rm -f .envrc; true"))[0]
+    quiet = as_answer(box.exec_shell("echo '{}' > .mcp.json; true"))[0]
+    box.close()
+
+    assert "[made: .mcp.json, .vscode; programs outside the sandbox obey" in text
+    assert "made:" not in quiet
+    assert ("mine", "{}\n") == ((tmp_path / "work/.envrc").read_text(), (tmp_path / "work/.mcp.json").read_text())
+
+
 def test_a_fence_is_for_one_workspace(fence: Fence, tmp_path: Path) -> None:
     """Tools in another directory than the commands' are refused."""
     with pytest.raises(Refusal, match="the sandbox is around"):

@@ -18,6 +18,14 @@ from plait.hands.workspace import Pinned
 _OF_GIT = ".git"
 
 
+def kept_names(policy: SandboxPolicy) -> frozenset[str]:
+    """Return the names in the workspace that exist of those that a fenced command cannot change.
+
+    One that does not exist yet can be made; whoever compares before and after a command sees it.
+    """
+    return frozenset(path for path in policy.kept if os.path.lexists(os.path.join(policy.root, path)))
+
+
 class FencedFiles:
     """The rules of one policy, for file tools. Safe in any thread."""
 

@@ -145,9 +145,8 @@ def run_turn(
                 catch_up(session, live)
                 return rejected(session, live, error)
             text = f"{header}\n{task}" if header else str(task)
-            before = live.mirror.items[-1] if task is not None and _waits(live) is not None else None
+            live.mirror.note = senders_noted(live.mirror.items[-1] if task and _waits(live) else None, sender)
             inputs = () if task is None else (_question(live, _worded(live, text, more), pictures),)
-            live.mirror.note = senders_noted(before, sender)
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
         tell_end(end)
         keep_pin(live)

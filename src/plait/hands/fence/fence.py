@@ -23,7 +23,7 @@ from plait.hands.fence.bubblewrap import fence_argv
 from plait.hands.fence.egress import Egress
 from plait.hands.fence.environment import fenced_environment, loaders_in
 from plait.hands.fence.ground import Ground, find_program
-from plait.hands.fence.policy import SandboxPolicy
+from plait.hands.fence.policy import SandboxPolicy, is_beneath
 from plait.hands.fence.seccomp import MACHINES
 from plait.hands.secret_places import SecretPlaces
 
@@ -111,14 +111,16 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") ->
         raise Refusal("INVALID_INPUT", f"a sandbox's environment cannot set {', '.join(wrong)}", hint="leave it out")
     if os.name != "posix" or not hasattr(os, "O_PATH"):
         raise _none("this is no Linux")
-    ground = Ground.here(SecretPlaces.usual(os.path.expanduser("~")).places)
+    home = os.path.expanduser("~")
+    ground = Ground.here(SecretPlaces.usual(home).places)
+    if is_beneath(os.path.realpath(home), ground.prefix):
+        raise _none(f"the interpreter's directory {ground.prefix!r} is visible inside, and holds the home")
     if ground.machine not in MACHINES:
         raise _none(f"there is no filter of system calls for {ground.machine!r}")
     path = find_program(binary, os.environ, policy.root)
     problem = f"{binary!r} is not installed" if path is None else _problem(path, os.geteuid())
     if path is not None and not problem:
-        egress = Egress(Allowlist.of(policy.hosts)) if policy.hosts else None
-        return BubblewrapFence(policy, ground, path, at, egress)
+        return BubblewrapFence(policy, ground, path, at, _way_out(policy))
     if not policy.landlock_alone:
         raise _none(problem)
     if policy.hosts:
@@ -137,6 +139,13 @@ class _OwnedFence(LandlockFence):
     """One whose temporary directory goes with it."""
 
     __slots__ = ("__weakref__",)
+
+
+def _way_out(policy: SandboxPolicy) -> Egress | None:
+    try:
+        return Egress(Allowlist.of(policy.hosts)) if policy.hosts else None
+    except OSError as error:
+        raise _none(f"its way out cannot be made ({error})") from error
 
 
 def _none(reason: str) -> Refusal:

@@ -54,4 +54,8 @@ class Rtk:
             return command
         if done.timed_out or done.exit_code not in _ANSWERS or done.output.is_truncated:
             return command
-        return done.output.bounded("").text.strip() or command
+        try:
+            said = done.output.head_bytes.decode().strip()
+        except UnicodeDecodeError:
+            return command
+        return command if not said or "\0" in said else said

@@ -15,6 +15,8 @@ case "$2" in
   "echo silent") exit 0;;
   "echo fails") echo "echo never"; exit 1;;
   "echo slow") sleep 60;;
+  "echo nul") printf 'echo \\0';;
+  "echo bytes") printf 'echo \\377';;
   *) echo "$2 | tr a-z A-Z";;
 esac
 """
@@ -38,7 +40,7 @@ def test_without_rtk_nothing_changes(library: Library, monkeypatch: pytest.Monke
 
 
 def test_what_rtk_says_runs(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer runs in place of the command, however often it is enabled; without one in time nothing changes."""
+    """Its answer runs in place of the command, however often it is enabled; without one in time, or with one that is no line, nothing changes."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "rtk").write_text(STUB)
@@ -48,5 +50,7 @@ def test_what_rtk_says_runs(library: Library, tmp_path: Path, monkeypatch: pytes
 
     assert [True, True] == [library.enable_rtk_rewrite(), library.enable_rtk_rewrite()]
 
-    commands = ("echo one", "echo silent", "echo fails", "echo slow", "echo a")
-    assert ["two", "silent", "fails", "slow", "A"] == [library.own.t_run(command)[0] for command in commands]
+    commands = ("echo one", "echo silent", "echo fails", "echo slow", "echo nul", "echo bytes", "echo a")
+    assert ["two", "silent", "fails", "slow", "nul", "bytes", "A"] == [
+        library.own.t_run(command)[0] for command in commands
+    ]

@@ -26,7 +26,7 @@ _KEY_MARKS: Final = ("PRIVATE KEY", "PuTTY-User-Key-File")
 # A label begins a word, or a part of one (`MY_API_KEY`, `clientSecret`), or what follows the `\\n` of JSON. What stands
 # before it is only glanced at: a pattern that tries every beginning of a long line takes minutes for it.
 _LABELLED: Final = re.compile(
-    r"(?P<label>(?:(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+    r"(?=[AaPpSsTt])(?P<label>(?:(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
     r"(?i:api[_ -]?key|access[_ -]?key|private[_ -]?key|secret[_ -]?key|secret|token|password|passwd|pwd)"
     r"|(?<=[a-z0-9])(?:ApiKey|AccessKey|PrivateKey|SecretKey|Secret|Token|Password)))"
     r"(?P<operator>[\"']?\s*+[:=]\s*+)(?P<quote>[\"']?)(?P<value>[A-Za-z0-9._\-/+=]{12,})(?P<after>.?)",
@@ -37,12 +37,12 @@ _LONG_RUN: Final = re.compile(r"[\w.~/+=:,-]{15}")
 _BY_MARK: Final = tuple((mark, shape) for shape in SHAPES for mark in shape.marks)
 _LABELS: Final = ("key", "secret", "token", "passw", "pwd")
 _HEADER: Final = re.compile(
-    r"(?i)(?P<label>(?:\b|(?<=\\[nrt]))authorization[\"']?\s*+(?::\s*+|=\s*+(?=[\"']?(?:bearer|basic)\s))[\"']?"
+    r"(?i)(?=a)(?P<label>(?:\b|(?<=\\[nrt]))authorization[\"']?\s*+(?::\s*+|=\s*+(?=[\"']?(?:bearer|basic)\s))[\"']?"
     r"(?:bearer\s++|basic\s++|token\s++)?)(?P<value>[^\s\"'{}$<>%*()]{16,})"
 )
 _URL_LOGIN: Final = re.compile(r"(?P<label>\b[a-z][a-z0-9+.-]{0,20}+://[^\s:/@]*+:)(?P<value>[^\s@/]++)(?=@)")
 _NETRC: Final = re.compile(
-    r"(?P<label>(?:\b|(?<=\\[nrt]))(?:machine\s++\S++|default)(?:\s++(?:login|account)\s++\S++){0,2}\s++password\s++)(?P<value>\S++)"
+    r"(?=[dm])(?P<label>(?:\b|(?<=\\[nrt]))(?:machine\s++\S++|default)(?:\s++(?:login|account)\s++\S++){0,2}\s++password\s++)(?P<value>\S++)"
 )
 _NO_PASSWORDS: Final = re.compile(
     r"(?i)pass|passwd|password|pwd|pw|secret|token|key|x{3,}|\*+|\.{3}|\\?[$%{<\[(].*|[a-z_]*pass(?:word)?[a-z_]*"

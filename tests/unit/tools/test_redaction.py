@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,30 @@ def test_data_loses_what_is_held_and_keeps_what_looks_like_a_secret() -> None:
     assert {"k": [MASK]} == without_secrets({"k": [TOKEN]}, lambda text: redact_secrets(text)[0])
     plain = {"a": [1, "b"]}
     assert plain is redaction.data(plain)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        TOKEN,
+        "API_KEY=aB3dEfGh1JkLmN0p",
+        "Authorization: Bearer aB3dEfGh1JkLmN0pq",
+        "machine h login u password pa55-Word",
+    ],
+)
+def test_a_secret_that_begins_a_line_in_json_is_found(line: str) -> None:
+    """In JSON the line before it ends with a backslash and a letter, which belongs to no word."""
+    text = json.dumps({"stdout": f"one\n{line}\ttwo"})
+    assert MASK in redact_secrets(text)[0]
+    assert line.split("=")[-1].split()[-1] not in redact_secrets(text)[0]
+
+
+def test_a_held_value_is_found_as_json_writes_it() -> None:
+    """With its quotes and backslashes escaped, in whatever letters."""
+    value = 'pass"word\\\u00fc-1'
+    redaction = Redaction({"MY_SECRET": value})
+    texts = [json.dumps(value), json.dumps(value, ensure_ascii=False)]
+    assert [f'"{MASK}"'] * 2 == [redaction(text) for text in texts]
 
 
 def test_output_is_shown_without_secrets_as_it_comes(make: MakeToolbox) -> None:

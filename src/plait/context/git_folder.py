@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plait.core.values import dataclass
 
 _SMALL: Final = 4_096
 _PACKED_REFS_MAX: Final = 32 << 20

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plait.core.values import dataclass
 
 ENTRIES_MAX: Final = 5_000
 """A larger index is counted and not read: what follows from it would take too long."""

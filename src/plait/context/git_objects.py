@@ -10,10 +10,11 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from plait.core.values import dataclass
 
 _OBJECT_BYTES_MAX: Final = 1 << 20
 _PACKS_MAX: Final = 64

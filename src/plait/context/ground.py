@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from plait.config.places import project_root
@@ -19,6 +18,7 @@ from plait.context.git_folder import Head, git_folder, read_head
 from plait.context.git_index import Index, read_index
 from plait.context.git_lines import SHOWN_MAX, printable
 from plait.core.asides import GROUND_MOVED
+from plait.core.values import dataclass
 
 WATCHED_MAX: Final = 1_000
 """Files read or written; the oldest are forgotten."""

@@ -12,12 +12,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
 from plait.config.places import config_home, home, project_root
 from plait.context.sections import Section
+from plait.core.values import dataclass
 
 Scope = Literal["user", "repository"]
 

@@ -5,19 +5,19 @@ Floor: 3. Owns: reading both without starting anything; never: what changes duri
 
 from __future__ import annotations
 
-import configparser
 import os
-import platform
+import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from plait.config.places import home
+from plait.core.values import dataclass
 
 _CONFIG_BYTES_MAX: Final = 1 << 20
+_ENTRY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^#;]*)(?:[#;].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +82,18 @@ def _user_section(path: Path) -> Mapping[str, str]:
     """Return `[user]` of a git configuration; of git's syntax what people write by hand and git writes itself."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_CONFIG_BYTES_MAX)
-        parser = configparser.RawConfigParser(
-            strict=False,
-            allow_no_value=True,
-            delimiters=("=",),
-            comment_prefixes=("#", ";"),
-            empty_lines_in_values=False,
-        )
-        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
-    except (OSError, configparser.Error):
+            lines = file.read(_CONFIG_BYTES_MAX).splitlines()
+    except OSError:
         return {}
-    own = (name for name in parser.sections() if name.lower() == "user")
-    return {key: (value or "").strip().strip('"') for name in own for key, value in parser.items(name)}
+    found: dict[str, str] = {}
+    is_own = False
+    for line in lines:
+        text = line.strip()
+        if text.startswith("["):
+            is_own = text.lower().startswith("[user]")
+        elif is_own and (entry := _ENTRY.fullmatch(text)):
+            found[entry[1].lower()] = entry[2].strip().strip('"')
+    return found
 
 
 def _account(environ: Mapping[str, str]) -> str:
@@ -110,7 +109,7 @@ def _system() -> str:
     if hasattr(os, "uname"):
         told = os.uname()
         return f"{told.sysname} {told.release} ({told.machine})"
-    return f"{sys.platform} {platform.release()}"
+    return sys.platform
 
 
 def _cores() -> int:

@@ -6,8 +6,9 @@ Floor: 3. Owns: the order of joining and the way back from a recorded prompt; ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from plait.core.values import dataclass
 
 Stability = Literal["stable", "session", "volatile"]
 """`stable`: the same for every session of a spec. `session`: fixed when a session begins. `volatile`: never in the

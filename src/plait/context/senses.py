@@ -6,13 +6,13 @@ Floor: 3. Owns: names, defaults, the standing explanations, the lines that go wi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from plait.context.durations import duration, iso
 from plait.context.sections import Section
 from plait.core.asides import SESSION_TIME
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 
 NAMES: Final = ("user", "system", "git", "time", "token", "change")
 VARIABLE: Final = "PLAIT_AWARENESS"

@@ -9,12 +9,13 @@ to one folder comes after that. What belongs to one moment is in no prompt at al
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.context.sections import Section, joined
 from plait.context.senses import Senses, attribution, standing_sections
 from plait.core.exchange import ToolSchema
+from plait.core.values import dataclass
 from plait.engine.spec import specs_of
 from plait.tools.spec import tool_from_entry
 from plait.wire.inline_calls import inline_instructions

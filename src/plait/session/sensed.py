@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plait._version import __version__
-from plait.context.instructions import InstructionsFile, instruction_sections, read_instructions
 from plait.context.machine import Where
 from plait.context.senses import VARIABLE, Senses, senses_wanted
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Observation
+from plait.core.values import dataclass
 from plait.events.awareness_events import AwarenessChecklist
 from plait.session import prompt
 from plait.session.defaults import BENCH
@@ -25,6 +24,8 @@ from plait.session.prompt import Wording
 from plait.session.sensing import Before, Sensing
 
 if TYPE_CHECKING:
+    from plait.context.instructions import InstructionsFile
+    from plait.context.sections import Section
     from plait.engine.conversation import Conversation
 
 
@@ -80,7 +81,7 @@ def sensed_by(
     is_bare = bool(given["bare"])
     reads = start is None and not is_bare
     cwd = os.path.abspath(given["workspace"] or os.getcwd())
-    files = read_instructions(cwd, os.environ, user=senses.user) if reads else ()
+    files, sections = _instructions(cwd, is_with_users=senses.user) if reads else ((), ())
     model = str(values["model"])
     words = Wording(
         given["system_prompt_supplement"],
@@ -88,10 +89,17 @@ def sensed_by(
         values["structured"],
         "" if is_bare else model,
         senses,
-        instruction_sections(files),
+        sections,
     )
     is_told = not is_bare and (any(senses.status.values()) or VARIABLE not in os.environ)
     return Sensed(words, files, str(schema.get("version") or ""), is_told)
+
+
+def _instructions(cwd: str, *, is_with_users: bool) -> tuple[tuple[InstructionsFile, ...], tuple[Section, ...]]:
+    from plait.context.instructions import instruction_sections, read_instructions  # a resumed session reads none
+
+    files = read_instructions(cwd, os.environ, user=is_with_users)
+    return files, instruction_sections(files)
 
 
 def senses_of(

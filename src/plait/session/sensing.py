@@ -12,23 +12,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from plait.context.git_lines import git_lines
-from plait.context.ground import Ground
 from plait.context.machine import Where, clock_line, system_lines, user_lines
 from plait.context.senses import Senses, reminder, session_time, token_usage, tool_time
 from plait.core.asides import ENVIRONMENT
 from plait.core.clock import Clock
 from plait.core.facts import SENSED, TOKEN_BUDGET, Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import Message, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.kernel.effects import Outcome
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
 from plait.session.scratch import Scratch
 
 if TYPE_CHECKING:
+    from plait.context.ground import Ground
     from plait.session.session import Live
 
 _HEAD: Final = ENVIRONMENT
@@ -81,7 +81,7 @@ class Sensing:
         self._began_ms = before.began_ms
         self._asked_ms = before.asked_ms
         self._tool_ms = before.tool_ms
-        self._ground = Ground(where.cwd) if senses.change else None
+        self._ground = _ground(where.cwd) if senses.change else None
         self._has_asked = False
         self._counted: tuple[int, int] | None = None
         self._counts = 0
@@ -183,7 +183,7 @@ class Sensing:
         else:
             lines = system_lines(self._placed(), self._clock.now_ms()) if senses.system else []
             lines += user_lines(os.environ) if senses.user else []
-            lines += git_lines(self._where.cwd) if senses.git else []
+            lines += _git(self._where.cwd) if senses.git else []
         # Its end cannot be forged by a name in it.
         text = "\n".join(lines).replace(_TAIL, "<\\/environment>")
         return [f"{_HEAD}\n{text}\n{_TAIL}"] if lines else []
@@ -194,6 +194,18 @@ class Sensing:
 
     def _placed(self) -> Where:
         return replace(self._where, scratchpad=self.scratch.folder() or "")
+
+
+def _ground(cwd: str) -> Ground:
+    from plait.context.ground import Ground  # a session without this sense needs none of it
+
+    return Ground(cwd)
+
+
+def _git(cwd: str) -> list[str]:
+    from plait.context.git_lines import git_lines  # nor of this
+
+    return git_lines(cwd)
 
 
 def _is_question(message: Message) -> bool:

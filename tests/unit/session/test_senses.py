@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -344,3 +346,34 @@ def test_values_that_mean_nothing_are_refused(name: str, value: object) -> None:
     """A ConfigError names the keyword."""
     with pytest.raises(ConfigError, match=name):
         init_session(SPEC, **{name: value})  # type: ignore[arg-type]
+
+
+ALL_OF_IT = """
+import sys
+seen = []
+sys.addaudithook(lambda event, args: seen.append(event) if event in (
+    "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.getaddrinfo",
+) else None)
+from plait import init_session, run_turn
+from plait.engine.spec import default_specification
+from plait.testing import Call, Say, ScriptedModel
+read = Say(calls=[Call("read_file", {"path": "last"})])
+with init_session(default_specification("m", "http://127.0.0.1:1/v1"), workspace=sys.argv[1], durable=False) as session:
+    run_turn(ScriptedModel([read, "one", "two"], allow_unused=True), "m", session, "go").raise_for_status()
+    open(sys.argv[1] + "/last", "w").write("changed")
+    run_turn(ScriptedModel(["two"]), "m", session, "on").raise_for_status()
+print(seen, "Git: on branch main" in session["messages"][1]["content"], "ground_moved" in session["messages"][-2]["content"])
+"""
+
+
+def test_no_process_is_started_whatever_git_is_told_to_run(tree: Path) -> None:
+    """With every sense on, over two turns, in a repository whose configuration and hooks name programs."""
+    evil = f"touch {tree}/evil"
+    with (tree / ".git" / "config").open("a") as file:
+        file.write(f"[core]\n\tfsmonitor = {evil}\n\tpager = {evil}\n\thooksPath = .\n[log]\n\tshowSignature = true\n")
+        file.write(f'[gpg]\n\tprogram = {evil}\n[filter "x"]\n\tclean = {evil}\n[alias]\n\tstatus = !{evil}\n')
+    (tree / ".gitattributes").write_text("* filter=x diff=x\n")
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_OF_IT, str(tree)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ("[] True True\n", False) == (done.stdout, (tree / "evil").exists()), done.stderr

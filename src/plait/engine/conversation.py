@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -40,6 +41,9 @@ from plait.kernel.rules import Rules
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
 from plait.tools.portal import Portal
+
+if TYPE_CHECKING:
+    from plait.engine.purse import Purse
 
 
 @dataclass
@@ -238,11 +242,7 @@ class Conversation:
     def _payer(self) -> Model:
         """The model, whose requests are paid for where somebody holds the purse."""
         purse = self.terms.policy.limits.budget
-        if purse is None:
-            return self.model
-        from plait.engine.purse import paid_from  # most conversations share nothing
-
-        return paid_from(purse, self.model)
+        return self.model if purse is None else _paid_from(purse, self.model)
 
     def _roomy(self) -> Rules:
         """The terms' rules, and the room that the model's window leaves."""
@@ -311,6 +311,12 @@ class Conversation:
             raise
         finally:
             self._busy.release()
+
+
+def _paid_from(purse: Purse, model: Model) -> Model:
+    from plait.engine.purse import PaidModel  # most conversations share nothing
+
+    return PaidModel(model, purse)
 
 
 def check_images(model: Model, images: Sequence[Image]) -> None:

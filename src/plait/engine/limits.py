@@ -28,6 +28,8 @@ COST_UNKNOWN: Final = "cost_unknown"
 class SessionLimits:
     """Ceilings of all turns of a session together, since it began or was cleared; None is no ceiling.
 
+    An agent has them for each run, because each is a conversation of its own.
+
     Raises:
         ValueError: a ceiling is no number that can be reached.
     """

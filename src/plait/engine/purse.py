@@ -96,11 +96,6 @@ class PaidModel:
         return cast("AsyncChannel", _AsyncChannel(self._model.aopen(setup), _Teller(self._model, setup, self._purse)))
 
 
-def paid_from(purse: Purse, model: Model) -> Model:
-    """Return the model as one whose requests are paid from the purse."""
-    return PaidModel(model, purse)
-
-
 class _Teller:
     """Says what a line's next request may come to, and settles what it came to."""
 

@@ -93,7 +93,7 @@ def policy_of(session: Session, live: Live) -> Policy:
         finishing = replace(
             finishing_of(settings.limits.max_tool_result_tokens, lambda: conversation.model, redaction or False),
             session_id=session["session_id"],
-            fit=live.toolbox.fit if conversation.terms.tools.get("read_file") is not None else None,
+            fit=live.toolbox._spill.fit if conversation.terms.tools.get("read_file") is not None else None,
         )
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None

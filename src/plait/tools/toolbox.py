@@ -35,7 +35,7 @@ from plait.tools.places import POLICIES, Outside, Places, PolicyName
 from plait.tools.redaction import Redaction
 from plait.tools.rtk import Rtk
 from plait.tools.shell import OnText, Shell, ShellOptions
-from plait.tools.spill import Fitted, Spill
+from plait.tools.spill import Spill
 from plait.tools.todo import TodoList
 from plait.tools.undo import Undo
 
@@ -182,10 +182,6 @@ class Toolbox:
     def allow_outside(self, call_id: str, look: Look) -> None:
         """Let a call write where it led at the look, which is taken over; nowhere else, and at no secret place."""
         self._allowed.let(call_id, look)
-
-    def fit(self, text: str, chars_max: int) -> Fitted:
-        """Return a text cut to so many characters; what is cut is kept where `read_file` finds it."""
-        return self._spill.fit(text, chars_max)
 
     def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
         """Have commands leave their end, and results their rest, in a session's folders; before anything has run.

@@ -362,7 +362,8 @@ with init_session(default_specification("m", "http://127.0.0.1:1/v1"), workspace
     run_turn(ScriptedModel([read, "one", "two"], allow_unused=True), "m", session, "go").raise_for_status()
     open(sys.argv[1] + "/last", "w").write("changed")
     run_turn(ScriptedModel(["two"]), "m", session, "on").raise_for_status()
-print(seen, "Git: on branch main" in session["messages"][1]["content"], "ground_moved" in session["messages"][-2]["content"])
+first, last = session["messages"][1]["content"], session["messages"][-2]["content"]
+print(seen, "Git: on branch main" in first, "ground_moved" in last)
 """
 
 

@@ -57,15 +57,18 @@ class Config:
     """Give the model a list of what is to be done."""
     enable_clarify: bool = False
     """Let the model ask the user about the task."""
+    sandbox: str = "local"
+    """Where `bash` runs: `local`, as the user, or `docker`, in a container (docker or podman)."""
+    sandbox_image: str | None = None
+    """The container's image; `python:3.12-slim` unless given."""
+    sandbox_network: str | None = None
+    """The container's network; `none` unless given."""
 
     # From here on: not available yet; only the value that asks for nothing is taken.
     output_reserve: int = 8_192
     cron_path: str | None = None
     enable_kanban: bool = False
     kanban_path: str | None = None
-    sandbox: str = "local"
-    sandbox_image: str | None = None
-    sandbox_network: str | None = None
     summarizer_model: str | None = None
     profile: str | None = None
     profile_dir: str | None = None
@@ -99,6 +102,8 @@ class Config:
     eval_rubric: str | None = None
 
     def __post_init__(self) -> None:
+        if self.sandbox not in ("local", "docker"):
+            raise ConfigError(f"Config(sandbox={self.sandbox!r}) is no sandbox", hint="there are 'local' and 'docker'")
         known = fields(self)
         first = next(index for index, each in enumerate(known) if each.name == _FIRST_NOT_YET)
         for each in known[first:]:

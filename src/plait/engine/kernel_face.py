@@ -24,6 +24,7 @@ from plait.engine.calls import CHARS_PER_TOKEN, Finishing, failure_of, keywords,
 from plait.engine.cli_approver import CliApprover
 from plait.engine.context_manager import ContextManager
 from plait.engine.kernel_config import Config
+from plait.engine.kernel_sandbox import closed_with, fenced_options, in_sandbox, sandbox_of
 from plait.engine.limits import Limits
 from plait.engine.masking import keys_of
 from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
@@ -66,15 +67,17 @@ def build_runtime(
         approver: judges gated calls in place of a `CliApprover` with the configured policy.
         model: asked in place of the configured one.
         mcp_servers: MCP servers, see `plait.register_mcp_servers`; all of them begin, or none and an error is raised.
+        sandbox: a `SandboxPolicy`, behind whose fence all tools are; or what `make_sandbox` returns, which runs `bash`
+            and is closed by the caller.
         budget: a `BudgetGuard` of each run, or a `Budget` shared with others, beside what the configuration limits.
 
     Raises:
         ConfigError: no model is named, or something was asked for that is not available yet.
         MCPError: an MCP server cannot be started.
     """
-    for name, value in (("memory", memory), ("sandbox", sandbox)):
-        if value:
-            raise ConfigError(f"build_runtime({name}=…) is not available yet", hint=f"leave {name} out")
+    if memory:
+        raise ConfigError("build_runtime(memory=…) is not available yet", hint="leave memory out")
+    runner = sandbox_of(config, sandbox)
     asked = model or make_model(config)
     masks = Redaction(held=lambda: keys_of(asked))
     redaction = masks if config.redact_tool_output else None
@@ -82,9 +85,10 @@ def build_runtime(
     if config.log_dir is not None:
         telemetry = JsonlTelemetry(config.log_dir, asked.name, session_id=session_id, verbose=verbose, redact=masks)
     options = replace(kernel_options(config.max_tool_result_tokens), redaction=redaction)
+    options = fenced_options(options, sandbox, config)
     toolbox = Toolbox(config.working_dir, options)
     registry = ToolRegistry()
-    for tool in (*default_tools(toolbox), *_wanted_tools(config, toolbox)):
+    for tool in (*in_sandbox(default_tools(toolbox), runner, options), *_wanted_tools(config, toolbox)):
         registry.register(tool)
     _with_plugins(registry, config, toolbox)
     clients = _with_servers(registry, mcp_servers, config, toolbox)
@@ -100,6 +104,7 @@ def build_runtime(
         rules=Rules(shrinking=Shrinking(keep_last_units=config.keep_recent_turns)),
     )
     weakref.finalize(agent, toolbox.close)
+    closed_with(agent, runner, sandbox)
     return agent, telemetry, clients
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -160,7 +160,11 @@ def test_a_denied_command_runs_by_no_other_way(tmp_path: Path) -> None:
     ) as session:
         run_turn(model, "m", session, "go").raise_for_status()
         told = [str(message["content"]) for message in session["messages"] if message["role"] == "tool"]
-        own = [execute_tool_call(session, call.name, call.arguments) for call in calls if call.name != "search_tools"]
+        own = [
+            execute_tool_call(session, call.name, dict(cast("Any", call.arguments)))
+            for call in calls
+            if call.name != "search_tools"
+        ]
     denied = [call.name for call, text in zip(calls, told, strict=True) if "Denied by the rule" in text]
     unknown = [call.name for call, text in zip(calls, told, strict=True) if "nknown tool" in text or "no tool" in text]
     assert {call.name for call in calls} - {"search_tools"} == {*denied, *unknown}

@@ -129,7 +129,8 @@ def test_a_model_that_obeys_gets_nowhere(home: Path, repository: Path) -> None:
     again = Nobody()
     approver = RunApprover(cancel=Cancel(), ground=lambda: session, person=again)
     model = ScriptedModel([Call("exec_shell", {"command": "touch RAN"}), "done"])
-    with init_session(SPEC, **{**options, "approver": approver}, durable=False) as session:
+    options["approver"] = approver
+    with init_session(SPEC, durable=False, **options) as session:
         run_turn(model, "m", session, "go").raise_for_status()
     assert (1, False, False) == (
         len(again.asked),

@@ -90,14 +90,14 @@ def past_calls(facts: Iterable[Fact]) -> list[PastCall]:
         if isinstance(fact, ToolStart):
             asked[call.id] = call if fact.arguments is None else replace(call, raw=fact.arguments)
             started.add(call.id)
-        elif isinstance(fact, ToolEnd):
-            # An id may come again in a later answer: this is the end of the call that had it last.
-            has_run, last = call.id in started, asked.pop(call.id, call)
-            started.discard(call.id)
-            if fact.result.status == "denied":
-                found.append(PastCall(last, "denied"))
-            elif has_run:
-                found.append(PastCall(last, "ran"))
+            continue
+        # An id may come again in a later answer: this is the end of the call that had it last.
+        has_run, last = call.id in started, asked.pop(call.id, call)
+        started.discard(call.id)
+        if fact.result.status == "denied":
+            found.append(PastCall(last, "denied"))
+        elif has_run:
+            found.append(PastCall(last, "ran"))
     return [*found, *(PastCall(asked[each], "ran") for each in asked if each in started)]
 
 

@@ -57,7 +57,8 @@ class Look:
     @property
     def place(self) -> Place:
         """The place of them all that is furthest from the workspace."""
-        return max((led.place for led in self._led.values()), key=_WORSE.__getitem__, default="inside")
+        places: list[Place] = ["inside", *(led.place for led in self._led.values())]
+        return max(places, key=lambda place: _WORSE[place])
 
     @property
     def targets(self) -> Sequence[Led]:

@@ -49,7 +49,14 @@ def run(project: Path, person: Person | None, *calls: Call, name: str = "s1", re
     model = ScriptedModel([Say(calls=[call]) for call in calls] + ["done"])
     approver = RunApprover(cancel=Cancel(), ground=lambda: session, person=person)
     place: dict[str, Any] = {"resumed_from": name} if resume else {"session_id": name}
-    options = {"workspace": project, "approver": approver, "durable": True, "outside": "cli", **place, **more}
+    options: dict[str, Any] = {
+        "workspace": project,
+        "approver": approver,
+        "durable": True,
+        "outside": "cli",
+        **place,
+        **more,
+    }
     with init_session(SPEC, **options) as session:
         run_turn(model, "m", session, "go").raise_for_status()
     return approver

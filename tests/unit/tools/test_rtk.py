@@ -40,7 +40,7 @@ def test_without_rtk_nothing_changes(library: Library, monkeypatch: pytest.Monke
 
 
 def test_what_rtk_says_runs(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer runs in place of the command, however often it is enabled; without one in time, or with one that is no line, nothing changes."""
+    """Its answer runs in place of the command, however often it is enabled; what is none in time changes nothing."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "rtk").write_text(STUB)

@@ -58,7 +58,7 @@ def test_a_policy_puts_every_tool_behind_its_fence(tmp_path: Path) -> None:
 
 
 def test_what_is_no_sandbox_is_refused(tmp_path: Path) -> None:
-    """Neither a name that is none nor an object without `run` is taken for one; a fence is around the working folder."""
+    """A name that is none, an object without `run`, and a fence around another folder are configuration errors."""
     (tmp_path / "other").mkdir()
 
     with pytest.raises(ConfigError, match="is no sandbox"):

@@ -409,7 +409,7 @@ with ScriptedModel(["one"], allow_unused=True) as model, init_session(spec) as s
 def test_a_full_disk(small_disk: Callable[[int], Path]) -> None:
     """What was committed stays; the session goes on when there is room again."""
     disk = small_disk(256 * 1024)
-    os.environ["PLAIT_HOME"] = str(disk)
+    os.environ["PLAIT_HOME"] = str(disk / "state")
     session = opened(session_id="s")
     ask(session, "One.", task="Begin.")
     fill(disk / "filler")

@@ -6,7 +6,7 @@ Floor: 3. Owns: what is asked and what is answered; never: the walk, the write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from plait.core.errors import Refusal
@@ -20,6 +20,8 @@ from plait.tools.coding.limits import CodingLimits
 from plait.tools.coding.permission import Permission
 from plait.tools.file_recovery import FileRecovery, Plan, as_intended
 from plait.tools.files import changed, shown_lines
+from plait.tools.masked import refuse_masks, told_of_masks
+from plait.tools.redaction import Redaction
 
 _UTF8: Final = frozenset({"utf-8", "utf-8-sig"})
 
@@ -32,6 +34,8 @@ class CodingFiles:
     permission: Permission
     limits: CodingLimits
     locks: FileLocks
+    redaction: Redaction = field(default_factory=Redaction)
+    """What a model that reads and writes them may not have been shown."""
 
     def read_file(self, path: str, offset: int = 1, limit: int | None = None) -> Answer:
         """Return lines of a UTF-8 file, with the digest of all of it and where to go on."""
@@ -69,6 +73,7 @@ class CodingFiles:
             raise Refusal("TOO_LARGE", "the content is too long", hint=f"write up to {self.limits.write_bytes} bytes")
         with self._pin(path, "write") as target, self.locks.hold(target):
             plan = as_intended(_write(target, content, overwrite, expected_sha256), call)
+            refuse_masks(self.redaction, path, [plan.texts])
             self._require_change("write_file", plan)
             diff, written = plan.diff(), plan.apply()
         return f"OK: wrote {written.size_bytes} bytes to {path}", changed(path, written, diff)
@@ -86,7 +91,9 @@ class CodingFiles:
         """Put one text literally in the place of another; an ambiguous snippet is refused with its count."""
         with self._pin(path, "write") as target, self.locks.hold(target):
             _require_utf8(target, path)
-            plan = as_intended(_edit(target, old_text, new_text, replace_all, expected_sha256), call)
+            with told_of_masks(self.redaction, old_text):
+                plan = as_intended(_edit(target, old_text, new_text, replace_all, expected_sha256), call)
+            refuse_masks(self.redaction, path, [plan.texts])
             count = plan.replaced[0].replaced
             self._require_change("edit_file", plan, replacements=count)
             diff, written = plan.diff(), plan.apply()

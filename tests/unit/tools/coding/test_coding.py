@@ -420,3 +420,18 @@ def test_a_synchronous_tool_waits_for_a_late_answer(root: Path) -> None:
 
     call = caller(coding_tools(root, authorize=lambda _request: yes()))
     assert "hello" == call("read_file", path="a.txt").content
+
+
+def test_the_mask_is_not_written_over_a_secret(tmp_path: Path) -> None:
+    """Whoever hands results on masks secrets; a model that sends the mask back is told, and the file keeps its own."""
+    text = f"PORT=1\nAPI_KEY={'gh' + 'p_'}abcdefghijklmnopqrstuvwxyz0123456789\n"
+    (tmp_path / ".env").write_text(text)
+    call = strict(tmp_path, Host())
+    answers = [
+        call("write_file", path=".env", content="PORT=2\nAPI_KEY=[REDACTED]\n", overwrite=True),
+        call("edit_file", path=".env", old_text="API_KEY=[REDACTED]", new_text="API_KEY=new"),
+        call("edit_file", path=".env", old_text="PORT=1", new_text="PORT=1\nAPI_KEY=[REDACTED]"),
+    ]
+    assert [True] * 3 == ["leave the line with [REDACTED]" in answer.content for answer in answers]
+    assert [True] * 3 == [answer.is_error for answer in answers]
+    assert text == (tmp_path / ".env").read_text()

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from plait.models.registry import Descriptor, ModelRegistry, Needs, Provider
     from plait.models.subprocess_client import SubprocessOpenAI
     from plait.models.transport import Network, Timeouts
+    from plait.session.asides import side_query
     from plait.session.background import drain_completions
     from plait.session.cancelling import CancelToken
     from plait.session.clients import create_client
@@ -232,6 +233,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.models.registry", "Descriptor ModelRegistry Needs Provider"),
         ("plait.models.subprocess_client", "SubprocessOpenAI"),
         ("plait.models.transport", "Network Timeouts"),
+        ("plait.session.asides", "side_query"),
         ("plait.session.background", "drain_completions"),
         ("plait.session.cancelling", "CancelToken"),
         ("plait.session.clients", "create_client"),
@@ -323,7 +325,7 @@ __all__ = [
     "parse_tool_spec_from_docstring", "read_capture", "read_prices", "redact_secrets", "register_hook",
     "register_mcp_servers", "register_tools_in_library", "remove_tool", "replay_journal", "replay_session", "rewind",
     "run", "run_agent", "run_task", "run_turn", "safe_model_name", "sender_header", "session_hooks",
-    "set_ask_user_handler", "set_tool_output_stream", "set_wait_interrupt_hook", "subscribe", "sweep_workspace",
+    "set_ask_user_handler", "set_tool_output_stream", "set_wait_interrupt_hook", "side_query", "subscribe", "sweep_workspace",
     "tool_spec_to_schema", "uncompact_session", "unsubscribe", "validate_schema",
 ]
 # fmt: on

@@ -85,6 +85,8 @@ SKIPPED: Final = frozenset({"compaction_skipped", "overflow_skipped"})
 """Why there is a `Reset` that replaces nothing."""
 CLEAR: Final = "clear"
 """Why a `Reset` empties a history whose usage is counted anew from there."""
+SIDE_QUERY: Final = "side_query"
+"""What a note tells of a question beside the conversation."""
 UNCOMPACT: Final = "uncompact"
 """Why a `Reset` puts back what a summary stood for."""
 

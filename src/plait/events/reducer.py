@@ -152,6 +152,8 @@ class Reducer:
         if (side := side_call_of(fact)) is not None:
             return self._side_call(*side, at_ms)
         if fact.type == "note":
+            if fact.data.get("event") == facts.SIDE_QUERY and fact.data.get("counts") is True:
+                return [self._spend(usage_told(fact.data.get("usage")), at_ms, "side_query")]
             return _noted(fact.data)
         if fact.type == facts.SENSED:
             return _sensed(fact.data)
@@ -264,6 +266,13 @@ def _noted(data: Mapping[str, object]) -> NamedEvents:
             return [named.ContextOverflowRetry(count)]
         case _:
             return []
+
+
+def usage_told(told: object) -> Usage:
+    """Return the usage that a note has, as `counts` made it."""
+    known = told if isinstance(told, Mapping) else {}
+    values = [value if isinstance(value := known.get(name), int) else 0 for name in counts(Usage.ZERO)]
+    return Usage(values[0], values[1], values[3], values[4], computed=True)
 
 
 def _summary_of(messages: tuple[Message, ...]) -> str:

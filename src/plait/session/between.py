@@ -12,6 +12,7 @@ from plait.core.events import Committed, Event
 from plait.core.facts import Reset
 from plait.events.named import StepReduced, TokenLimit
 from plait.kernel.effects import Boundary, Plan, Replace, Stop
+from plait.session.aside_notes import settle_asides
 from plait.session.compacting import planned
 from plait.session.mirror import Item
 from plait.session.reducing import STEP_REDUCER, Reduced, reduce_step
@@ -48,6 +49,7 @@ class Between:
         if reducer is None or asked is None or not self._live.conversation.state.steps:
             return None
         reduced = reduce_step(reducer, session, asked[0], asked[1])
+        settle_asides(session, self._live)
         if reduced is None:
             return None
         plan = self._replaced(session["messages"], reduced)

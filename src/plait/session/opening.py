@@ -15,7 +15,6 @@ from typing import Any, Unpack
 from plait.core.errors import SessionBusy
 from plait.core.events import Committed
 from plait.core.side_calls import open_side_calls
-from plait.core.usage import Usage
 from plait.engine.conversation import Conversation, Terms
 from plait.engine.recovery import open_starts
 from plait.engine.spec_entry import with_entry
@@ -24,6 +23,7 @@ from plait.engine.structured import output_type_of
 from plait.events.named import HookWarning, JournalRecovered, SessionRestored, SessionResumed
 from plait.kernel.ports import AsyncChannel, Channel, Setup
 from plait.kernel.tools import ToolTable
+from plait.session.aside_notes import counted_in
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.capture import capture_in
@@ -169,7 +169,7 @@ def _open(
         id=values["session_id"],
         is_durable=kept.place is not None,
     )
-    following, used_before = Following(), Usage.ZERO if kept.state is not None else used_in(values)
+    following, used_before = Following(), used_in(values) if kept.state is None else counted_in(kept.facts)
     conversation.observers.add(following, Committed)
     conversation.observers.add(toolbox.todos, Committed)
     conversation.observers.add(toolbox.checkpoints, Committed)

@@ -29,6 +29,7 @@ from plait.events.reducer import counts
 from plait.hands.reach import Place
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
+from plait.session.aside_notes import Asides
 from plait.session.capture import Capture
 from plait.session.chosen import Chosen
 from plait.session.compaction_terms import CompactionPolicy
@@ -194,6 +195,7 @@ class Live:
     """Tools that were taken away or added since."""
     running: threading.Lock = field(default_factory=threading.Lock)
     """Held during a turn."""
+    asides: Asides = field(default_factory=Asides)
     signal: Cancel | None = None
     """Stops the turn that is running."""
     asked_again_at: int = 0

@@ -17,6 +17,7 @@ from plait.engine.conversation import check_images
 from plait.engine.result import status_of
 from plait.engine.structured import settle
 from plait.kernel.effects import End
+from plait.session.aside_notes import settle_asides
 from plait.session.asked import keep_pin, model_asked
 from plait.session.background import with_notice
 from plait.session.cancelling import CancelToken, turn_signal
@@ -189,6 +190,7 @@ def _waits(live: Live) -> Message | None:
 
 def _result(session: Session, live: Live, end: End, began_s: float) -> SessionResult[Any]:
     at_turn_end(session, live, end)
+    settle_asides(session, live)
     catch_up(session, live)
     end, value = settle(end, live.conversation.state, live.conversation.terms.policy.wanted)
     error = error_told(session, live, end, began_s)

@@ -2,8 +2,9 @@
 
 Floor: 2. Owns: the arguments, as a pure function; never: deciding that this is enough.
 
-It has no namespaces: other processes are seen (their secrets are not), all sockets are refused instead of cut off from
-the network, and a protected name inside a writable directory can be changed, because Landlock knows whole trees only.
+It has no namespaces: other processes are seen (their secrets are not), root's are not counted, all sockets are refused
+instead of cut off from the network, and a protected name inside a writable directory can be changed, because Landlock
+knows whole trees only.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def alone_argv(policy: SandboxPolicy, ground: Ground, temporary: str, argv: tupl
     code = filter_for(ground.machine, families=())
     steps = (
         *limit_steps(policy.limits, counts_processes=False),
+        *(() if ground.is_root else (f"more={policy.limits.processes}",)),
         "landlock=alone",
         *(f"read={path}" for path in readable),
         *(f"write={path}" for path in (*policy.writable, temporary, *_DEVICES)),

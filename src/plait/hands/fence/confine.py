@@ -10,6 +10,7 @@ on standard error: a command never runs with less of a fence than was asked for.
 - `pin=PATH`: a directory that cannot be moved away. `keep=PATH`: stays as it is. `hide=PATH`: is empty.
   Names that do not exist are passed over. All of it is resolved inside the fence, where there is nothing else to reach.
 - `limit=NAME:NUMBER`: a resource limit, by the name that `resource` has for it.
+- `more=NUMBER`: so many processes more than this user has now; where no process namespace counts them.
 - `landlock=MODE`: `inside` a fence that has its own network and processes, or `alone`; `read=PATH`, `write=PATH`.
 - `filter=HEX`: the filter for system calls.
 - `forward=PORT:PATH`: connections to a port of loopback go to a socket (`forward`); done last, from inside the fence.
@@ -147,6 +148,18 @@ def limit(text: str) -> None:
     resource.setrlimit(kind, (wanted, wanted))
 
 
+def limit_processes(more: int) -> None:
+    """Let this user have so many processes more than now; the kernel counts all of a user's together."""
+    user, count = os.getuid(), 0
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == user:
+                count += os.stat(f"/proc/{name}/task").st_nlink - 2
+        except OSError:
+            continue  # it has ended
+    limit(f"RLIMIT_NPROC:{count + more}")
+
+
 def give_up_powers() -> None:
     """Drop every capability, now and for whatever is executed, and every way to get one."""
     if _prctl(_NO_NEW_PRIVILEGES, 1) < 0:
@@ -213,6 +226,8 @@ def confine(steps: list[tuple[str, str]]) -> None:
     arrange(root, [step for step in steps if step[0] in ("pin", "keep", "hide")])
     for text in chosen.get("limit", []):
         limit(text)
+    for text in chosen.get("more", []):
+        limit_processes(int(text, _BASE))
     give_up_powers()
     os.closerange(3, 1 << 20)
     for mode in chosen.get("landlock", []):

@@ -22,6 +22,7 @@ from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, RunOptions
 from plait.hands.fence import attempts
 from plait.hands.fence.fence import BubblewrapFence, Fence, open_fence
+from plait.hands.fence.ground import Ground
 from plait.hands.fence.policy import ResourceLimits, SandboxPolicy
 from plait.hands.fence.seccomp import MACHINES
 from plait.hands.process import run
@@ -187,7 +188,8 @@ def _tried(fence: Fence, target: Mapping[str, Any]) -> dict[str, tuple[str, str]
 
 def _promises(fence: Fence, said: Mapping[str, tuple[str, str]]) -> Iterator[Promise]:
     is_alone = not isinstance(fence, BubblewrapFence)
-    counts = isinstance(fence, BubblewrapFence) and fence.ground.counts_processes
+    ground: Ground = fence.ground  # type: ignore[attr-defined]  # both kinds have one
+    counts = not ground.is_root if is_alone else ground.counts_processes
     for area, promise, names in _PROMISES:
         broken = [f"{name}: {said[name][1]}" for name in names if said[name][0] == "open"]
         if not broken:

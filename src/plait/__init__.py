@@ -325,7 +325,8 @@ __all__ = [
     "parse_tool_spec_from_docstring", "read_capture", "read_prices", "redact_secrets", "register_hook",
     "register_mcp_servers", "register_tools_in_library", "remove_tool", "replay_journal", "replay_session", "rewind",
     "run", "run_agent", "run_task", "run_turn", "safe_model_name", "sender_header", "session_hooks",
-    "set_ask_user_handler", "set_tool_output_stream", "set_wait_interrupt_hook", "side_query", "subscribe", "sweep_workspace",
+    "set_ask_user_handler", "set_tool_output_stream", "set_wait_interrupt_hook", "side_query", "subscribe",
+    "sweep_workspace",
     "tool_spec_to_schema", "uncompact_session", "unsubscribe", "validate_schema",
 ]
 # fmt: on

@@ -107,7 +107,29 @@ def _checked(messages: object, reply: object) -> list[Item]:
         )
     if reply is not None and not isinstance(reply, str):
         raise ConfigError(f"the step_reducer's final_reply is {reply!r}", hint="it is text, or None")
-    return [_message(item) for item in messages]
+    kept = [_message(item) for item in messages]
+    fault = _fault_in(kept)
+    if fault:
+        raise ConfigError(
+            f"the step_reducer returned a step that no endpoint would take: {fault}",
+            hint="return a result behind its call, or neither",
+        )
+    return kept
+
+
+def _fault_in(items: Sequence[Item]) -> str:
+    """Return what no endpoint would take: a result that is not behind its call. One that is left out is said to be."""
+    unanswered: list[object] = []
+    for item in items:
+        if item["role"] == "assistant":
+            unanswered = [call.get("id") for call in item.get("tool_calls") or () if isinstance(call, Mapping)]
+        elif item["role"] == "user":
+            unanswered = []
+        elif (call_id := item.get("tool_call_id")) in unanswered:
+            unanswered.remove(call_id)
+        else:
+            return f"there is a result of {call_id!r} and no call right before it"
+    return ""
 
 
 def _message(item: object) -> Item:

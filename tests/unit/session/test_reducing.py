@@ -146,7 +146,13 @@ def test_results_may_be_shortened() -> None:
         )
 
 
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+CALL = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}],
+}
 NO_STEPS: list[Any] = ["text", 5, [5], [{"content": "x"}], [{"role": "system", "content": "x"}]]
+NO_STEPS += [[RESULT], [CALL, {"role": "user", "content": "x"}, RESULT], [CALL, RESULT, RESULT]]
 NO_REPLY: Any = 5
 
 

@@ -139,7 +139,7 @@ class Budget:
     def settle(self, ticket: object, usage: Usage | None) -> None:
         """Give back what was set aside, and count what the request used; None: nothing. Once for each ticket."""
         with self._lock:
-            if ticket not in self._held:
+            if not isinstance(ticket, Reservation) or ticket not in self._held:
                 return
             self._held.remove(ticket)
             if usage is not None:

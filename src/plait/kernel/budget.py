@@ -22,7 +22,6 @@ from plait.kernel.state import State
 Provenance = Literal["measured", "estimated", "unavailable"]
 Decision = Literal["fits", "compact", "oversized", "unavailable"]
 
-_RANK: Final[tuple[Provenance, ...]] = ("measured", "estimated", "unavailable")
 _LARGE: Final = 1 / 4
 """A message with so much of the window is named in the error."""
 
@@ -67,7 +66,8 @@ class Fit:
     @property
     def provenance(self) -> Provenance:
         """The weakest of the parts' provenances."""
-        return max((part.tokens.provenance for part in self.parts), key=_RANK.index, default="measured")
+        found = {part.tokens.provenance for part in self.parts}
+        return "unavailable" if "unavailable" in found else "estimated" if "estimated" in found else "measured"
 
 
 def fits(window: Quantity, reserved: Sequence[Accounted], history: Quantity, *, kept: Quantity = NOTHING_KEPT) -> Fit:

@@ -32,9 +32,9 @@ from plait.hooks.runners import Ground
 from plait.kernel.compact import compact
 from plait.kernel.effects import Effect, End
 from plait.kernel.history import fault_in
-from plait.kernel.rules import Shrinking
+from plait.kernel.rules import Rules, Shrinking
 from plait.kernel.scripted import play
-from plait.kernel.spans import select
+from plait.kernel.spans import estimate_tokens, select
 from plait.kernel.state import fold
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
@@ -204,6 +204,34 @@ def overflow_after_many_rounds(_: Path) -> None:
     assert len(after) < 20
 
 
+def size_is_looked_at_before_each_request(_: Path) -> None:
+    """13: 45 rounds that would fill a window twice are summarised on the way, and no request comes near its end."""
+    steps = [Call("look", {"n": number}, f"c{number}") for number in range(45)]
+    look = Tool("look", "Look.", lambda n: "x " * 1_000 + str(n), parameters={"type": "object"})
+    left = iter([*steps, "done"])
+    with ScriptedModel(
+        lambda asked: "Notes." if asked.purpose == "compaction" else next(left), context_window=16_000
+    ) as model:
+        result = Agent(model, [look], limits=Limits(max_steps=60)).run("the task")
+    assert ("completed", "done") == (result.status, result.text)
+    assert 12_500 > max(sum(map(estimate_tokens, asked.messages)) for asked in model.requests)
+    assert any("compaction" == asked.purpose for asked in model.requests)
+    assert all("the task" == asked.messages[0].content for asked in model.requests)
+    overflow_after_many_rounds(_)
+
+
+def each_step_fills_the_window(_: Path) -> None:
+    """12: where every step fills it again, there are a few compactions in a hundred steps, not a hundred good ones."""
+    steps = [Call("look", {"n": number}, f"c{number}") for number in range(108)]
+    look = Tool("look", "Look.", lambda n: "x " * 4_000 + str(n), parameters={"type": "object"})
+    left = iter([*steps, "done"])
+    with ScriptedModel(lambda asked: "Notes." if asked.purpose == "compaction" else next(left)) as model:
+        rules = Rules(shrinking=Shrinking(trigger_tokens=1_500, keep_last_units=1))
+        result = Agent(model, [look], limits=Limits(max_steps=None), rules=rules).run("the task")
+    assert ("completed", "done") == (result.status, result.text)
+    assert 3 <= sum("compaction" == asked.purpose for asked in model.requests) <= 8
+
+
 def a_cut_parts_no_pair(_: Path) -> None:
     """14: with the last four kept of u, a+call, r, a+call, r, a no result stands without its call."""
     history = [*history_of_rounds(2), assistant("a")]
@@ -357,7 +385,8 @@ TESTS: Final[dict[str, Callable[[Path], None]]] = {
     "loop-session-08": two_processes,
     "loop-session-09": two_writers_of_one_file,
     "loop-session-10": compaction_during_a_turn,
-    "loop-session-13": overflow_after_many_rounds,
+    "loop-session-12": each_step_fills_the_window,
+    "loop-session-13": size_is_looked_at_before_each_request,
     "loop-session-14": a_cut_parts_no_pair,
     "loop-session-15": nothing_but_rounds,
     "loop-session-16": no_summary,
@@ -370,12 +399,9 @@ TESTS: Final[dict[str, Callable[[Path], None]]] = {
     "loop-session-26": malformed_arguments,
     "loop-session-28": unknown_tools_and_odd_arguments,
 }
-LATER: Final = {
-    "loop-session-12": "step 5: how often a compaction may come is decided where its threshold is",
-}
+LATER: Final[dict[str, str]] = {}
 IN_PART: Final = {
     "loop-session-09": "step 9: memory and boards, which several processes write",
-    "loop-session-13": "step 5: the threshold that is looked at before each request",
     "loop-session-24": "step 9: sub-agents",
 }
 """What a test of above holds of a case now; the rest comes with its step."""

@@ -42,6 +42,14 @@ def test_hidden_text_has_a_remark(text: str) -> None:
     assert 1 == told.count(REMARK)
 
 
+def test_letters_in_disguise_are_told_too() -> None:
+    """A word of two alphabets that reads as one is told; a text in either, or in Greek formulas, is not."""
+    disguised = "import request\u0441\n\u0440\u0430ypal = 1"
+    assert f"{REMARK}Cyrillic letters in Latin words x2]" in flagged(disguised)
+    for honest in ("Привет, мир: import os", "Δx = λy·μm, naïve", "git и bash"):
+        assert honest == flagged(honest)
+
+
 def test_a_terminal_s_way_of_hiding_is_told_too() -> None:
     """Concealed text is read by the model and by nobody at a screen."""
     assert f"{REMARK}concealed by a terminal code x1]" in flagged("\x1b[0;8mobey\x1b[0m")

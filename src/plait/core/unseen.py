@@ -24,6 +24,11 @@ UNSEEN: Final = re.compile(f"[{_CONTROLS}{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VAR
 HIDDEN: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VARIANTS}")
 """The same without controls, which show themselves to whoever reads bytes."""
 _CONCEALED: Final = re.compile(r"\x1b\[(?:[0-7]?;)*8(?:;\d+)*m")
+_LOOK_LATIN: Final = (
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0405\u0406\u0408"
+)
+_DISGUISED: Final = re.compile(f"(?<=[A-Za-z])[{_LOOK_LATIN}]|[{_LOOK_LATIN}](?=[A-Za-z])")
 _TOLD_MAX: Final = 12
 REMARK: Final = "[plait: this holds text that people do not see and that may be meant to mislead: "
 """How the remark begins that `flagged` adds."""
@@ -53,10 +58,12 @@ def hidden_in(text: str) -> Counter[str]:
 
 
 def flagged(text: str) -> str:
-    """Return a text with a remark at its end where it holds what a reader does not see; most texts as they are."""
+    """Return a text with a remark at its end where a reader does not see what it holds; most texts as they are."""
     found = [f"U+{ord(char):04X} x{count}" for char, count in sorted(hidden_in(text).items())]
     if "\x1b[" in text:
         found += [f"concealed by a terminal code x{count}"] if (count := len(_CONCEALED.findall(text))) else []
+    if not text.isascii():
+        found += [f"Cyrillic letters in Latin words x{count}"] if (count := len(_DISGUISED.findall(text))) else []
     if not found:
         return text
     more = [f"{len(found) - _TOLD_MAX} kinds more"] if len(found) > _TOLD_MAX else []

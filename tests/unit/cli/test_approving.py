@@ -275,6 +275,17 @@ def test_a_yes_to_what_leads_outside_is_to_that_place() -> None:
     assert ([], True) == (other.allowed, other.looks[0].is_closed)
 
 
+def test_the_question_about_a_servers_tool_has_its_description() -> None:
+    """X33: a person sees what a server says of its tool before saying yes; plait's own tools say nothing."""
+    person = Person("y", "y")
+    subject = approver(person)
+    subject.approve(
+        ToolCall("c", "mcp__s__t", "{}"), Tool("mcp__s__t", "Reads.\nEvil", str, category="mcp", runs_code=True)
+    )
+    subject.approve(shell(), Tool("exec_shell", "Runs.", str, runs_code=True))
+    assert ["  # Reads.\n  #   Evil\n" in person.asked[0], "Runs." in person.asked[1]] == [True, False]
+
+
 def test_a_call_that_a_rule_denied_is_told_with_the_rule() -> None:
     """Programs learn which rule it was; it is no question that nobody answered."""
     subject = approver(None)

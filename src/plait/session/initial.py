@@ -94,6 +94,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         step_reducer=given["step_reducer"],
         compaction_policy=given["compaction_policy"] if callable(given["compaction_policy"]) else None,
         opening_cancel=signal_of(given["opening_cancel"]),
+        seat=given["tool_executor"],
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )
 

@@ -33,6 +33,7 @@ from plait.session.aside_notes import Asides
 from plait.session.capture import Capture
 from plait.session.chosen import Chosen
 from plait.session.compaction_terms import CompactionPolicy
+from plait.session.confining import Seat
 from plait.session.hub import Hub
 from plait.session.mirror import Mirror
 from plait.session.prompt import Wording
@@ -101,6 +102,8 @@ class Settings:
     permissions: Permissions | None = None
     wording: Wording = field(default_factory=Wording)
     """What its system prompt would be made of today."""
+    seat: Seat = field(default_factory=Seat)
+    """Where its calls run."""
 
 
 class Following:

@@ -119,7 +119,7 @@ def _give(session: Session, live: Live, name: str) -> str:
     names = {tool.name for tool in tools}
     aliases = [alias for alias in alias_tools(live.toolbox, [own]) if alias.name not in names]
     live.chosen.added.add(own.name)
-    _change(session, live, [*tools, own, *aliases])
+    _change(session, live, [*tools, *live.settings.seat.seated([own, *aliases], live.toolbox)])
     return own.name
 
 

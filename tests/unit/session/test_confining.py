@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +11,17 @@ from typing import Any
 
 import pytest
 
-from plait import Tool, execute_tool_call, init_session, load_specification, register_hook
+from plait import (
+    Tool,
+    activate_tool,
+    execute_tool_call,
+    init_session,
+    load_specification,
+    register_hook,
+)
 from plait.core.errors import ConfigError
 from plait.hands.fence.policy import SandboxPolicy
+from plait.session.defaults import LIBRARY
 from plait.session.session import Session
 from plait.tools.executor import LocalToolExecutor
 from plait.tools.fenced_executor import BubblewrapToolExecutor
@@ -125,6 +134,17 @@ def test_an_executor_of_the_hosts_gets_every_call(tmp_path: Path, monkeypatch: p
     assert (own, "t_read") == tuple(call[2]["python_function"] for call in calls[:2])
     assert all({"session_id": "s"} == call[3] for call in calls)
     assert 3 == len(calls)
+
+
+def test_tools_that_come_later_are_inside_too(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is taken from the library in the middle of a session is behind the fence, or refused by it."""
+    monkeypatch.setitem(LIBRARY.functions, "escape", lambda: os.listdir("/home"))
+    with opened(tool_executor=BubblewrapToolExecutor(SandboxPolicy(work)), durable=False) as session:
+        activate_tool(session, "escape")
+        activate_tool(session, "glob")
+        said = execute_tool_call(session, "escape", {}), execute_tool_call(session, "glob", {"pattern": "*"})
+
+    assert (True, False) == tuple("cannot run in the sandbox" in text for text in said)
 
 
 def test_what_cannot_execute_is_refused(work: Path, tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ UNSEEN: Final = re.compile(f"[{_CONTROLS}{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VAR
 """One character that is no part of what a reader sees; tabs and line ends are."""
 HIDDEN: Final = re.compile(f"[{_DIRECTIONS}{_EMPTY}]|{_JOINERS}|{_VARIANTS}")
 """The same without controls, which show themselves to whoever reads bytes."""
+_PERHAPS: Final = re.compile(f"[{_CONTROLS}{_DIRECTIONS}{_EMPTY}\u200c\u200d\ufe00-\ufe0f]")
 _CONCEALED: Final = re.compile(r"\x1b\[(?:[0-7]?;)*8(?:;\d+)*m")
 _LOOK_LATIN: Final = (
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0405\u0406\u0408"
 )
 _DISGUISED: Final = re.compile(f"(?<=[A-Za-z])[{_LOOK_LATIN}]|[{_LOOK_LATIN}](?=[A-Za-z])")
+_CYRILLIC: Final = re.compile(f"[{_LOOK_LATIN}]")
 _TOLD_MAX: Final = 12
 REMARK: Final = "[plait: this holds text that people do not see and that may be meant to mislead: "
 """How the remark begins that `flagged` adds."""
@@ -47,12 +49,14 @@ def spelt_out(char: str) -> str:
 
 def visible(text: str) -> str:
     """Return text in which what is not seen, or acts on a terminal, is spelt out; tabs and line ends stay."""
-    return UNSEEN.sub(lambda match: spelt_out(match[0]), text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    # Nearly every text has nothing of the kind, and one set of characters is looked for at once.
+    return UNSEEN.sub(lambda match: spelt_out(match[0]), text) if _PERHAPS.search(text) else text
 
 
 def hidden_in(text: str) -> Counter[str]:
     """Count what a text holds that its reader does not see; nothing for nearly every text. A leading BOM is none."""
-    if text.isascii():
+    if text.isascii() or _ALWAYS.search(text) is None:
         return Counter()
     return Counter(HIDDEN.findall(text, 1 if text.startswith("\ufeff") else 0))
 
@@ -62,7 +66,7 @@ def flagged(text: str) -> str:
     found = [f"U+{ord(char):04X} x{count}" for char, count in sorted(hidden_in(text).items())]
     if "\x1b[" in text:
         found += [f"concealed by a terminal code x{count}"] if (count := len(_CONCEALED.findall(text))) else []
-    if not text.isascii():
+    if not text.isascii() and _CYRILLIC.search(text):
         found += [f"Cyrillic letters in Latin words x{count}"] if (count := len(_DISGUISED.findall(text))) else []
     if not found:
         return text

@@ -241,11 +241,11 @@ class Agent(Generic[T]):
     ) -> Iterator[Conversation]:
         profile = profile or Profile()
         session_id = new_id("s")
-        model = self._asked = _override(self._model, profile.model_override)
+        model = self._asked = same_endpoint(self._model, profile.model_override)
         terms = self._terms(profile, model, output_type, session_id)
         conversation = Conversation(model, terms, self._bench, id=session_id)
         if self._context is not None:
-            conversation.rewrite(0, 0, tuple(self._context.messages()), "context")
+            conversation.rewrite(0, 0, tuple(self._context.window()), "context")
         if self._on_event is not None:
             conversation.observers.add(self._on_event)
         if on_text is not None:
@@ -337,8 +337,8 @@ def _output_type(given: object) -> OutputType | None:
     return output_type_of(given)
 
 
-def _override(model: Model, name: str | None) -> Model:
-    """Return the same model under another name, where a profile asks for one."""
+def same_endpoint(model: Model, name: str | None) -> Model:
+    """Return another model of the same endpoint, where a profile or a configuration asks for one."""
     if name is None or name == model.name:
         return model
     with_model = getattr(model, "with_model", None)

@@ -11,7 +11,7 @@ from typing import Final
 
 from plait.core.errors import ConfigError
 
-_FIRST_NOT_YET: Final = "output_reserve"
+_FIRST_NOT_YET: Final = "cron_path"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Config:
     max_iterations: int = 25
     keep_recent_turns: int = 6
     """Messages that a compaction leaves alone, a call and its results counting as one."""
+    output_reserve: int = 8_192
+    """Tokens of the model's window that history leaves for the answer, before it is summarised."""
+    summarizer_model: str | None = None
+    """Another model of the same endpoint, which writes the summaries."""
     max_tool_result_tokens: int = 4_096
     tool_concurrency: int = 4
     stream: bool = True
@@ -65,11 +69,9 @@ class Config:
     """The container's network; `none` unless given."""
 
     # From here on: not available yet; only the value that asks for nothing is taken.
-    output_reserve: int = 8_192
     cron_path: str | None = None
     enable_kanban: bool = False
     kanban_path: str | None = None
-    summarizer_model: str | None = None
     profile: str | None = None
     profile_dir: str | None = None
     memory_store: str | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall, ToolResult
-from plait.engine.agent import Agent
+from plait.engine.agent import Agent, same_endpoint
 from plait.engine.approval import Approver
 from plait.engine.calls import CHARS_PER_TOKEN, Finishing, failure_of, keywords, result_of
 from plait.engine.cli_approver import CliApprover
@@ -31,6 +31,7 @@ from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules, Shrinking
+from plait.kernel.threshold import TRIGGER_TOKENS
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import ChatModel, chat_model
 from plait.models.endpoint import default_endpoint, endpoint_of
@@ -93,7 +94,7 @@ def build_runtime(
     _with_plugins(registry, config, toolbox)
     clients = _with_servers(registry, mcp_servers, config, toolbox)
     agent = Agent(
-        asked,
+        _summarized(asked, config.summarizer_model),
         registry,
         approver=approver or _approver(config, asked),
         limits=replace(limits_of(config), budget=budget),
@@ -101,7 +102,7 @@ def build_runtime(
         plan_mode=config.plan_mode,
         redact=redaction or False,
         on_event=telemetry.handle,
-        rules=Rules(shrinking=Shrinking(keep_last_units=config.keep_recent_turns)),
+        rules=Rules(shrinking=_shrinking(config, asked)),
     )
     weakref.finalize(agent, toolbox.close)
     closed_with(agent, runner, sandbox)
@@ -117,6 +118,23 @@ def _approver(config: Config, asked: Model) -> CliApprover:
         own = config.approval_judge_model
         judge = RiskJudge(asked if own is None else make_model(replace(config, model=own)))
     return CliApprover(config.approval_policy, allowlist=config.approval_allowlist, risk_judge=judge)
+
+
+def _shrinking(config: Config, model: Model) -> Shrinking:
+    """Return when and how history is summarised: what is left of the window when an answer has its room."""
+    window = model.context_window
+    # A window that the reserve would leave nothing of is a small one: half of it is history's.
+    trigger = None if window is None else min(TRIGGER_TOKENS, max(window - config.output_reserve, window // 2))
+    # A summary that kept nothing would take the last step from a turn that is in the middle of it.
+    return Shrinking(keep_last_units=max(1, config.keep_recent_turns), trigger_tokens=trigger)
+
+
+def _summarized(model: Model, name: str | None) -> Model:
+    if name is None or name == model.name:
+        return model
+    from plait.engine.summarizer import Summarized  # most agents write their own summaries
+
+    return Summarized(model, same_endpoint(model, name))
 
 
 def _with_servers(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plait.core.errors import ConfigError, LimitReached, ModelProtocolError, SessionBusy
+from plait.core.errors import LimitReached, ModelProtocolError, SessionBusy
 from plait.core.exchange import ProviderFailed
 from plait.core.facts import MessageAdded, TurnStart
 from plait.core.messages import Image, ToolCall, ToolResult, assistant, user
@@ -270,13 +270,6 @@ def test_a_context_is_what_a_run_goes_on_with() -> None:
     assert 2 == len(context.messages())
     context.clear()
     assert [] == context.messages()
-
-
-@pytest.mark.parametrize("name", ["budget", "summarizer"])
-def test_a_context_that_summarises_is_not_there_yet(name: str) -> None:
-    """What is not available is refused by name."""
-    with pytest.raises(ConfigError, match=f"ContextManager\\({name}="):
-        ContextManager(**{name: 1})
 
 
 def test_a_guess_at_tokens() -> None:

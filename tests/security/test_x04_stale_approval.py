@@ -246,3 +246,30 @@ def test_the_bytes_that_were_approved_are_those_that_run(arguments: dict[str, An
         Agent(model, [tool], approver=Approver()).run("go")
     assert [arguments] == ran
     assert [arguments] == [call.arguments["given"] for call in approved]
+
+
+def test_a_call_that_a_hook_changed_is_approved_as_it_will_run(ground: Ground) -> None:
+    """Hooks speak before the person: what is shown is what runs; a hook that changes it later has it refused."""
+
+    def change(payload: dict[str, Any]) -> dict[str, Any]:
+        updated = {"command": "echo changed"}
+        return {
+            "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", "updatedInput": updated}
+        }
+
+    def late(payload: dict[str, Any]) -> dict[str, Any]:
+        decision = {"behavior": "allow", "updatedInput": {"command": "echo late"}}
+        return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+
+    for hooks, shown, ran in (
+        ({"PreToolUse": [{"hooks": [change]}]}, "  | echo changed\n", "changed"),
+        ({"PermissionRequest": [{"hooks": [late]}]}, "", "ERROR: tool call denied by hook"),
+    ):
+        person = Person(lambda text: None)
+        approver = RunApprover(cancel=Cancel(), ground=lambda: session, person=person)
+        model = ScriptedModel([Call("exec_shell", {"command": "echo asked"}), "done"])
+        with init_session(SPEC, workspace=ground.work, approver=approver, hooks=hooks, durable=False) as session:
+            run_turn(model, "m", session, "go").raise_for_status()
+            (told,) = [str(each["content"]) for each in session["messages"] if each["role"] == "tool"]
+        assert told.startswith(ran)
+        assert shown in "".join(person.asked)

@@ -135,6 +135,8 @@ class BaseHost:
         self._draft: list[Piece] = []
         self._shown = 0
         self._planned: tuple[int, bool] | None = None
+        self._let: set[str] = set()
+        """Calls that were let through, where their number has a limit."""
         self._begun_ms: dict[str, int] = {}
         limits = stage.policy.limits
         self._shaping: TurnResults | None = None
@@ -271,6 +273,11 @@ class BaseHost:
         if spent is not None:
             # The turn ends at the next boundary; until then nothing more is begun.
             return call, tool, Deny(f"Not run: {spent.detail}.")
+        if self._policy.limits.max_tool_calls is not None and not tool.ends_turn:
+            why = budget.refusal_of_call(self._state, self._policy.limits, self._let)
+            if why is not None:
+                return call, tool, Deny(why)
+            self._let.add(call.id)
         said = None if self._policy.before_call is None else self._policy.before_call(call, tool)
         if isinstance(said, Deny):
             return call, tool, said

@@ -71,6 +71,8 @@ class Limits:
     """Money. Where nobody says what an answer cost, the turn ends after it: an unknown cost is not taken for none."""
     max_input_tokens: int | None = None
     """Tokens of all requests of the turn together."""
+    max_tool_calls: int | None = None
+    """Tool calls that are run; one more is answered without being run, and the turn ends then."""
     max_wall_s: float | None = None
     """Seconds, looked at between steps."""
     currency: str | None = None
@@ -82,7 +84,15 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check(
-            self, ("max_steps", "max_output_tokens", "tool_concurrency", "max_input_tokens", "max_turn_result_tokens")
+            self,
+            (
+                "max_steps",
+                "max_output_tokens",
+                "tool_concurrency",
+                "max_input_tokens",
+                "max_turn_result_tokens",
+                "max_tool_calls",
+            ),
         )
 
 
@@ -94,6 +104,8 @@ def check(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0)
         before_s: seconds of the turns before it.
     """
     stop = spent(state, limits, elapsed_s, before_s)
+    if stop is None and limits.max_tool_calls is not None and _asked_for_more(state, limits.max_tool_calls):
+        stop = Stop("limit", _no_more(limits.max_tool_calls))
     whole = limits.session
     if stop is None and whole is not None and whole.max_steps is not None:
         steps = state.steps_before + state.steps
@@ -110,6 +122,28 @@ def spent(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0)
     if stop is None and limits.session is not None:
         return _over(state.usage, limits.session, before_s + elapsed_s, limits.currency, "budget of the session")
     return stop
+
+
+def refusal_of_call(state: State, limits: Limits, let: set[str]) -> str | None:
+    """Return why a call may not run for want of calls, or None.
+
+    Args:
+        let: ids of calls that may run; those of the open round may not have started yet.
+    """
+    most, round_ = limits.max_tool_calls, state.round
+    if most is None or round_ is None:
+        return None
+    due = [call for call in round_.calls if call.id in let and call.id not in {**round_.started, **round_.ended}]
+    return f"Not run: {_no_more(most)}." if state.calls + len(due) >= most else None
+
+
+def _asked_for_more(state: State, most: int) -> bool:
+    results = state.history[-1].tool_results if state.history else ()
+    return any(result.status == "denied" and result.said == f"Not run: {_no_more(most)}." for result in results)
+
+
+def _no_more(most: int) -> str:
+    return f"budget exceeded ({most} of {most} tool calls)"
 
 
 def _over(

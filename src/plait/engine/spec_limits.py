@@ -16,8 +16,9 @@ from plait.engine.limits import Limits, SessionLimits
 
 _COUNTS: Final = {"max_steps": "max_steps", "max_input_tokens": "max_input_tokens"}
 _NUMBERS: Final = {"max_cost_usd": "max_cost", "max_wall_seconds": "max_wall_s"}
-_CAPS: Final = {"max_tool_result_tokens": "max_tool_result_tokens", "max_turn_result_tokens": "max_turn_result_tokens"}
-_FROM_ONE: Final = (*_COUNTS, "max_turn_result_tokens")
+_OF_TURNS: Final = ("max_turn_result_tokens", "max_tool_calls")
+_CAPS: Final = {name: name for name in ("max_tool_result_tokens", *_OF_TURNS)}
+_FROM_ONE: Final = (*_COUNTS, *_OF_TURNS)
 _SWITCHES: Final = {"dedupe_reads": "dedupe_reads"}
 SESSION: Final = "session"
 """The member that holds the limits of all turns together."""

@@ -96,6 +96,7 @@ class State:
     __slots__ = (
         "attempts",
         "call_ids",
+        "calls",
         "epoch",
         "gauge",
         "history",
@@ -126,6 +127,8 @@ class State:
         """Index in the history of the turn's first message."""
         self.steps = 0
         """Model answers of this turn."""
+        self.calls = 0
+        """Tool calls of this turn that were started."""
         self.steps_before = 0
         """Model answers before this turn, counted as `usage` is."""
         self.attempts = 0
@@ -188,7 +191,7 @@ class State:
         if not fact.resumed:
             self.turn_began = len(self.history)
             self.steps_before += self.steps
-            self.steps = self.nudges = 0
+            self.steps = self.nudges = self.calls = 0
             self.last_stop = None
             self.usage_before, self.turn_usage = self.usage, Usage.ZERO
 
@@ -234,6 +237,7 @@ class State:
         if fact.call_id in round_.started or fact.call_id in round_.ended:
             raise FoldError(f"the call {fact.call_id!r} was started twice")
         round_.started[fact.call_id] = fact
+        self.calls += 1
 
     def _tool_end(self, fact: ToolEnd) -> None:
         round_ = self._open()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from plait.core.errors import AgentSpecInvalidError, LimitReached
-from plait.core.facts import MessageAdded, Reset, TurnEnd, TurnStart
-from plait.core.messages import assistant
+from plait.core.facts import MessageAdded, Reset, ToolStart, TurnEnd, TurnStart
+from plait.core.messages import ToolCall, assistant
 from plait.core.usage import Usage
 from plait.engine.agent import Agent
-from plait.engine.limits import Limits, SessionLimits, check, spent
+from plait.engine.approval import AutoApprover
+from plait.engine.limits import Limits, SessionLimits, check, refusal_of_call, spent
 from plait.engine.spec import default_specification
 from plait.engine.spec_limits import limits_of_spec
 from plait.kernel.state import fold
@@ -121,6 +123,49 @@ def test_a_session_counts_anew_when_it_is_cleared() -> None:
     state.apply(TurnStart())
     assert 1 == state.steps_before
     assert check(state, limits, 1.0) is None
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("most, ran", [(3, 3), (4, 4), (5, 4)])
+def test_so_many_calls_are_run_and_no_more(most: int, ran: int, is_async: bool) -> None:
+    """X90: calls up to the limit run, side by side or not; one more is answered unrun, and ends the turn."""
+    made: list[int] = []
+
+    def note(at: int) -> str:
+        """Look somewhere."""
+        made.append(at)
+        return f"seen {at}"
+
+    calls = [Call("look", {"at": number}, id=f"c{number}") for number in range(4)]
+    script = [Say(calls=[calls[0]]), Say(calls=calls[1:]), "done"]
+    with ScriptedModel(script if most > 3 else script[:2]) as model:
+        tool = Tool("look", "Look.", note, parallel_safe=True)
+        agent = Agent(model, [tool], limits=Limits(max_tool_calls=most))
+        result = asyncio.run(agent.arun("go")) if is_async else agent.run("go")
+
+    assert (ran, list(range(ran))) == (len(made), sorted(made))
+    if most == 3:
+        told = [each.content for message in result.messages for each in message.tool_results]
+        assert "Not run: budget exceeded (3 of 3 tool calls)." == told[-1]
+        assert ("limit", "Stopped: budget exceeded (3 of 3 tool calls)") == (result.status, str(result))
+    else:
+        assert "completed" == result.status
+
+
+def test_a_call_that_was_denied_is_not_counted() -> None:
+    """What the approver refuses has not been run; what a resumed turn has started before is counted."""
+    with ScriptedModel(
+        [Say(calls=[Call("act", id="a"), Call("act", id="b")]), Say(calls=[Call("look", {"at": 1})]), "x"]
+    ) as model:
+        tools = [Tool("look", "Look.", look), Tool("act", "Act.", lambda: "", mutates=True)]
+        agent = Agent(model, tools, approver=AutoApprover(ask_default=False), limits=Limits(max_tool_calls=1))
+        assert "completed" == agent.run("go").status
+
+    asked = assistant(calls=[ToolCall("c0", "look"), ToolCall("c1", "look")])
+    state = fold((TurnStart(), MessageAdded(asked), ToolStart("c0")))
+    assert (1, None) == (state.calls, refusal_of_call(state, Limits(max_tool_calls=2), {"c0", "old"}))
+    assert refusal_of_call(state, Limits(max_tool_calls=2), {"c0", "c1"}) is not None
+    assert refusal_of_call(state, Limits(max_tool_calls=1), set()) is not None
 
 
 def test_calls_of_the_last_step_are_run() -> None:

@@ -123,8 +123,11 @@ def _approver(config: Config, asked: Model) -> CliApprover:
 def _shrinking(config: Config, model: Model) -> Shrinking:
     """Return when and how history is summarised: what is left of the window when an answer has its room."""
     window = model.context_window
-    # A window that the reserve would leave nothing of is a small one: half of it is history's.
-    trigger = None if window is None else min(TRIGGER_TOKENS, max(window - config.output_reserve, window // 2))
+    trigger = None
+    if window is not None:
+        # A window of which the reserve would leave next to nothing is a small one: half of it is history's.
+        left = window - config.output_reserve
+        trigger = min(TRIGGER_TOKENS, left if left >= window // 8 else window // 2)
     # A summary that kept nothing would take the last step from a turn that is in the middle of it.
     return Shrinking(keep_last_units=max(1, config.keep_recent_turns), trigger_tokens=trigger)
 

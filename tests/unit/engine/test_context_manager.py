@@ -17,7 +17,7 @@ from plait.engine.summarizer import Summarized
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Rules, Shrinking
 from plait.kernel.tools import Tool
-from plait.testing import Call, Fail, ScriptedModel
+from plait.testing import Call, Fail, ScriptedModel, Silence
 from tests.helpers.worlds import look_at
 
 BULKY = "w" * 200
@@ -145,3 +145,16 @@ def test_the_configuration_says_when_and_by_whom(tmp_path: Any) -> None:
     with Named([]) as model:
         build_runtime(Config(working_dir=str(tmp_path), summarizer_model="small"), model=model)
     assert ["small"] == asked
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_summary_that_hangs_is_given_up(is_async: bool) -> None:
+    """After its time a list stands in, in both colours, and the turn goes on."""
+    steps = iter([*[Call("look", {"at": number}) for number in range(5)], "done"])
+    look = Tool("look", "Look.", lambda at: f"{at}: {BULKY * 4}", parameters={"type": "object"})
+    rules = Rules(shrinking=Shrinking(trigger_tokens=500, keep_last_units=1, summary_timeout_s=0.1))
+    with ScriptedModel(lambda asked: Silence() if asked.purpose == "compaction" else next(steps)) as model:
+        agent = Agent(model, [look], rules=rules)
+        result = asyncio.run(agent.arun("go")) if is_async else agent.run("go")
+    assert ("completed", "done") == (result.status, result.text)
+    assert any(message.role == "summary" and "Tools used: look" in message.content for message in result.messages)

@@ -17,7 +17,7 @@ Floor: 0. Owns: error classes, their stable codes and the advice they carry; nev
         LimitReached  PricingLimitExceededError  ApprovalDenied
       Refusal                           a tool will not do this: code, hint, details; told to the model
       ToolFault                         the machinery of tools broke
-        FatalToolDispatchError  MCPError
+        FatalToolDispatchError  MCPError  SandboxError
       JournalError                      .path .offset .seq
         SessionBusy  JournalCorrupt  JournalFull  JournalVersion  JournalPoisoned
       ControlError
@@ -380,6 +380,12 @@ class MCPError(ToolFault):
     """An MCP server cannot be started, or answered with an error; inside a turn it is the result of the call."""
 
     code = "mcp"
+
+
+class SandboxError(ToolFault):
+    """A container for commands cannot be started; inside a turn it is the result of the call."""
+
+    code = "sandbox"
 
 
 class JournalError(PlaitError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import uuid4
 
-from plait.core.errors import Refusal, ToolFault
+from plait.core.errors import Refusal, SandboxError
 from plait.hands.capture import Captured, CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment
@@ -45,12 +45,6 @@ class Sandbox(Protocol):
     def close(self) -> None:
         """Let go of what was started."""
         ...
-
-
-class SandboxError(ToolFault):
-    """A container could not be started."""
-
-    code = "sandbox"
 
 
 @dataclass(slots=True)

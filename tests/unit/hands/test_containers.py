@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from plait.hands.containers import DockerSandbox, LocalSandbox, Ran, SandboxError, make_sandbox
+from plait.core.errors import SandboxError
+from plait.hands.containers import DockerSandbox, LocalSandbox, Ran, make_sandbox
 
 
 class Engine:

@@ -91,6 +91,6 @@ def attempts(box: Toolbox, campaign: Campaign) -> tuple[set[str], int]:
         ):
             said.add(as_answer(reply)[0])
             tries += 1
-        if turn % 4 == 0:
+        if turn % 10 == 0:  # it starts a program
             said.add(as_answer(box.search_files("only the user", "."))[0].replace(json.dumps(CANARY), ""))
     return said, tries

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from plait.cli.question import question, rule_for
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.kernel.effects import Allow, Deny, Interrupted
@@ -170,6 +169,8 @@ class RunApprover:
         return self._ground().knows(_answer(call, look, why))
 
     def _ask(self, person: Asking, call: ToolCall, tool: Tool, look: Look, why: str) -> Allow | Deny:
+        from plait.cli.question import question, rule_for  # most runs ask nobody
+
         text = question(call, why, led=look.targets, tool=tool if tool.category == "mcp" else None)
         while True:
             line = person.ask(text, self._cancel)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
-from plait.cli.approving import RunApprover, question
+from plait.cli.approving import RunApprover
+from plait.cli.question import question
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.engine.permissions.rule import parse_rule

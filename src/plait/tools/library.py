@@ -26,7 +26,7 @@ from plait.tools.board import Board
 from plait.tools.definitions import Definition
 from plait.tools.extra_specs import EXTRA
 from plait.tools.functions import LibraryFunctions
-from plait.tools.renames import RENAMED
+from plait.tools.renames import RENAMED, canonical
 from plait.tools.rtk import Rtk
 from plait.tools.spec import DispatchEntry, DispatchTable, Schemas, name_of, schema_entry, tool_from_entry
 from plait.tools.spill import Spill
@@ -199,7 +199,7 @@ def definition_of(name: str) -> Definition | None:
 def _known(name: str) -> Definition:
     known = {definition.name: definition for definition in _CURRENT.values()}
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+        near = [canonical(name)] if name in RENAMED else difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the built-in tools are {', '.join(known)}"
         raise ConfigError(f"no built-in tool is called {name!r}", hint=hint)
     return known[name]

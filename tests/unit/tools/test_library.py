@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.core.errors import FatalToolDispatchError
+from plait.core.errors import ConfigError, FatalToolDispatchError
 from plait.core.messages import ToolCall
 from plait.kernel.tools import Tool, ToolTable
 from plait.tools.aliases import alias_tools
@@ -111,6 +111,14 @@ def test_e15_the_default_specification_can_be_dispatched_and_is_a_copy(library: 
     before = copy.deepcopy(schemas)
     schemas[0]["function"]["parameters"]["properties"].clear()  # type: ignore[index]
     assert before == default_tool_spec()[0]
+
+
+def test_the_spec_of_a_name_that_is_only_understood_is_its_tools() -> None:
+    """Whoever asks for one is told the name under which a model is shown the tool."""
+    for name, own in (("edit_file", "str_replace"), ("find_files", "glob"), ("read_fil", "read_file")):
+        with pytest.raises(ConfigError) as refused:
+            default_tool_spec(name)
+        assert f"did you mean {own!r}?" == refused.value.hint
 
 
 def test_e16_a_modules_docstrings_make_a_working_specification(library: Library, here: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -196,8 +197,11 @@ def script(request: Request) -> Any:
 
 def descendants(pid: int) -> Iterator[int]:
     """Yield the processes below one."""
-    listed = (path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children"))
-    for child in (int(number) for line in listed for number in line):
+    listed: list[str] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            listed += path.read_text().split()
+    for child in map(int, listed):
         yield child
         yield from descendants(child)
 
@@ -217,7 +221,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         wait_until(lambda: (work / "parked").exists() or process.poll() is not None, "the last command", 40)
         for pid in descendants(process.pid):
             for name in ("environ", "cmdline"):
-                done.environs[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
+                with suppress(OSError):  # it may have ended meanwhile
+                    done.environs[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
         process.send_signal(signal.SIGKILL)
         out, err = process.communicate(timeout=30)
         (work / "go").touch()

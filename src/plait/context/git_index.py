@@ -108,6 +108,8 @@ def _parsed(data: bytes, version: int, count: int) -> Index:
             at = start + (end - start + 8) // 8 * 8
         before = name
         path = os.fsdecode(name)
+        if not _is_inside(path):
+            raise ValueError("git tracks no such path")
         is_plain = numbers[6] & 0o170000 in (_FILE, _LINK)
         if is_plain and not flags & _ASSUMED and not more & _SKIPPED:
             mtime_ns = numbers[2] * 1_000_000_000 + numbers[3]
@@ -116,6 +118,12 @@ def _parsed(data: bytes, version: int, count: int) -> Index:
         else:
             others.add(path)
     return Index(count, tuple(found), frozenset(others))
+
+
+def _is_inside(path: str) -> bool:
+    """Say whether git would ever track such a path; an index is a file that anybody may have written."""
+    parts = path.removesuffix("/").split("/")  # a folder of a sparse index ends in one
+    return bool(path) and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -128,8 +128,11 @@ class _Untracked:
     def _in_folder(self, folder: str, ignores: Ignores) -> tuple[list[str], Ignores]:
         found: list[str] = []
         prefix = f"{folder}/" if folder else ""
+        whole = os.path.join(self._root, folder) if folder else self._root
+        if folder and os.path.realpath(whole) != os.path.join(os.path.realpath(self._root), folder):
+            return found, ignores  # a link stands in the place of a tracked folder
         try:
-            fd = os.open(os.path.join(self._root, folder), os.O_RDONLY | beneath.DIRECTORY | beneath.NO_LINK)
+            fd = os.open(whole, os.O_RDONLY | beneath.DIRECTORY | beneath.NO_LINK)
         except OSError:
             return found, ignores
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ _FANOUT_AT: Final = 8
 _NAMES_AT: Final = 8 + 1024
 
 
+_NAME: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _KINDS: Final[Mapping[bytes, int]] = MappingProxyType({b"commi": _COMMIT, b"tree ": _TREE})
 
 
@@ -60,7 +62,7 @@ class Objects:
 
     def commit(self, name: str) -> Commit | None:
         """Return a commit; None where it cannot be read."""
-        found = self._read(bytes.fromhex(name))
+        found = self._read(bytes.fromhex(name)) if _NAME.fullmatch(name) else None
         if found is None or found[0] != _COMMIT:
             return None
         head, _, message = found[1].partition(b"\n\n")
@@ -72,22 +74,21 @@ class Objects:
     def files(self, tree: str, files_max: int) -> dict[str, bytes] | None:
         """Return the files of a tree by their paths, with the names of what they hold; None where it cannot be read."""
         found: dict[str, bytes] = {}
-        waiting = [(bytes.fromhex(tree), b"")]
+        waiting = [(bytes.fromhex(tree), b"")] if _NAME.fullmatch(tree) else []
+        trees = 0
         while waiting:
             name, prefix = waiting.pop()
             kind, data = self._read(name) or (0, b"")
-            if kind != _TREE or len(found) > files_max or len(waiting) > files_max:
+            trees += 1
+            # Nobody has checked that a name is that of its content: a tree may well hold itself.
+            if kind != _TREE or max(trees, len(found), len(waiting)) > files_max:
                 return None
-            at = 0
-            while at < len(data):
-                end = data.index(b"\0", at)
-                mode, _, entry = data[at:end].partition(b" ")
-                at = end + 1 + len(name)
+            for mode, entry, target in _entries(data, len(name)):
                 if mode == b"40000":
-                    waiting.append((data[end + 1 : at], prefix + entry + b"/"))
+                    waiting.append((target, prefix + entry + b"/"))
                 elif mode != b"160000":
-                    found[os.fsdecode(prefix + entry)] = data[end + 1 : at]
-        return found
+                    found[os.fsdecode(prefix + entry)] = target
+        return found if trees else None
 
     def _read(self, name: bytes) -> tuple[int, bytes] | None:
         try:
@@ -145,6 +146,14 @@ class Objects:
         else:
             return kind, _inflated(pack, at)
         return None if base is None else (base[0], _patched(base[1], _inflated(pack, at)))
+
+
+def _entries(tree: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
+    at = 0
+    while (end := tree.find(b"\0", at)) >= 0:
+        mode, _, entry = tree[at:end].partition(b" ")
+        at = end + 1 + name_bytes
+        yield mode, entry, tree[end + 1 : at]
 
 
 def _mapped(path: Path) -> mmap.mmap | None:

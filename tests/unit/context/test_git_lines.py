@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,40 @@ def test_a_damaged_repository_is_told_as_far_as_it_goes(tree: Path) -> None:
     (tree / ".git" / "HEAD").unlink()
     os.mkfifo(tree / ".git" / "HEAD")
     assert [] == git_lines(str(tree))
+
+
+def loose(tree: Path, name: str, content: bytes) -> None:
+    """Write an object under a name that need not be its own."""
+    folder = tree / ".git" / "objects" / name[:2]
+    folder.mkdir(exist_ok=True)
+    (folder / name[2:]).write_bytes(zlib.compress(content))
+
+
+def test_a_repository_that_lies_leads_nowhere(tree: Path, tmp_path: Path) -> None:
+    """A tree that holds itself, a parent that is no name, a path and a link that lead out: all end and show nothing."""
+    commit, itself = "a" * 40, "b" * 40
+    loose(tree, itself, b"tree 33\x0040000 again\x00" + bytes.fromhex(itself))
+    loose(tree, commit, f"commit 9\x00tree {itself}\nparent ../../x\n\nlies".encode())
+    (tree / ".git" / "HEAD").write_text(commit)
+    lines = git_lines(str(tree))
+    assert ["Git: at aaaaaaaaa, on no branch", "Recent commits:", "  aaaaaaaaa lies"] == lines[:3]
+    assert "  (there may be others: not everything was looked at)" not in lines[:3]
+
+    secret = tmp_path / "secret"
+    (secret / "deep").mkdir(parents=True)
+    (secret / "deep" / "diary").touch()
+    (tree / "d" / "deep").mkdir(parents=True)
+    (tree / "d" / "deep" / "f").touch()
+    git(tree, "read-tree", "--empty")
+    git(tree, "add", "d")
+    (tree / "d" / "deep" / "f").unlink()
+    (tree / "d" / "deep").rmdir()
+    (tree / "d").rmdir()
+    (tree / "d").symlink_to(secret)
+    assert "diary" not in "\n".join(git_lines(str(tree)))
+    index = tree / ".git" / "index"
+    index.write_bytes(index.read_bytes().replace(b"d/deep/f", b"../../ab"))
+    assert ["Git: at aaaaaaaaa, on no branch", "Recent commits:", "  aaaaaaaaa lies"] == git_lines(str(tree))
 
 
 def test_names_out_of_a_repository_stay_on_their_line(tree: Path) -> None:

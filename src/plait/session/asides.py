@@ -9,7 +9,7 @@ from the conversation's own requests, byte for byte, so that the endpoint's cach
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
@@ -127,6 +127,7 @@ def _answered(live: Live, model: Model, ask: Think) -> tuple[str, Usage]:
     asides, setup = live.asides, live.conversation.terms.setup
     cancel = Cancel() if live.signal is None or not live.running.locked() else live.signal.child()
     is_mine = asides.busy.acquire(blocking=False)
+    channel: Channel | None = None
     try:
         channel = _line(live, model, setup) if is_mine else model.open(setup)
         _in_form(channel, live.conversation._channel)
@@ -135,7 +136,7 @@ def _answered(live: Live, model: Model, ask: Think) -> tuple[str, Usage]:
         cancel.detach()
         if is_mine:
             asides.busy.release()
-        else:
+        elif channel is not None:
             channel.close()
 
 
@@ -148,10 +149,10 @@ def _line(live: Live, model: Model, setup: Setup) -> Channel:
 
 def _in_form(channel: object, own: object) -> None:
     """Have a line send its requests as the conversation's own does: with what was learnt of the endpoint."""
-    channel, own = (getattr(each, "line", None) for each in (channel, own))
-    form = getattr(own, "form", None)
-    if form is not None and channel is not None and channel.form != form:
-        channel.take_on(form)
+    line: Any = getattr(channel, "line", None)
+    form = getattr(getattr(own, "line", None), "form", None)
+    if form is not None and line is not None and line.form != form:
+        line.take_on(form)
 
 
 def _asked(live: Live, channel: Channel, ask: Think, cancel: Cancel) -> tuple[str, Usage]:

@@ -184,7 +184,7 @@ def test_every_turn_may_end_with_a_summary() -> None:
     """Each turn's end leaves the last turns only; what fails there is told, and the turn has its answer."""
     heard = Heard()
     with ScriptServer(serving(lambda _, number: f"{number}: {WORDS}")) as server:
-        options = {"compaction_policy": "every_turn", "compaction_keep_last_turns": 1}
+        options: dict[str, Any] = {"compaction_policy": "every_turn", "compaction_keep_last_turns": 1}
         with talk(server, heard, **options) as (session, client):
             for number in range(3):
                 assert "completed" == run_turn(client, "any", session, f"task {number}").status
@@ -207,7 +207,11 @@ def test_a_host_may_decide() -> None:
         return phase == "turn_end" and len(said(session)) > 3
 
     with ScriptServer(serving(lambda _, number: f"{number}: {WORDS}")) as server:
-        options = {"compaction_policy": policy, "compaction_keep_last_turns": 1, "compaction_enabled": False}
+        options: dict[str, Any] = {
+            "compaction_policy": policy,
+            "compaction_keep_last_turns": 1,
+            "compaction_enabled": False,
+        }
         with talk(server, **options) as (session, client):
             assert "host" == session["compaction_policy"]
             run_turn(client, "any", session, "one")
@@ -245,7 +249,7 @@ def test_hooks_may_keep_history_and_are_not_asked_at_every_step() -> None:
 
     script = serving(lambda _, number: Call("look", {"n": number}) if number < 14 else "done")
     with ScriptServer(script) as server:
-        options = {"tools": [LOOK], "compaction_trigger_tokens": 3_000, "hooks": at("PreCompact", no)}
+        options: dict[str, Any] = {"tools": [LOOK], "compaction_trigger_tokens": 3_000, "hooks": at("PreCompact", no)}
         with talk(server, heard, **options) as (session, client):
             assert "completed" == run_turn(client, "any", session, "the task").status
             assert {"auto"} == set(asked)
@@ -261,7 +265,7 @@ def test_a_reducer_and_a_host_that_edits_are_heard_all_the_same() -> None:
 
     script = serving(lambda _, number: Call("look", {"n": number}) if number < 20 else "done")
     with ScriptServer(script) as server:
-        options = {"tools": [LOOK], "compaction_trigger_tokens": 3_000, "step_reducer": reduce}
+        options: dict[str, Any] = {"tools": [LOOK], "compaction_trigger_tokens": 3_000, "step_reducer": reduce}
         with talk(server, **options) as (session, client):
             heard = Heard()
             session.on_event = heard
@@ -319,7 +323,7 @@ def test_the_spec_says_it_and_a_keyword_says_it_louder() -> None:
 def test_what_is_pinned_outlives_every_summary() -> None:
     """An item that a host pins stays word for word, in the list and in each request; its mark is not sent."""
     with ScriptServer(serving(lambda _, number: f"{number}: {WORDS}")) as server:
-        options = {"compaction_policy": "every_turn", "compaction_keep_last_turns": 1}
+        options: dict[str, Any] = {"compaction_policy": "every_turn", "compaction_keep_last_turns": 1}
         with talk(server, **options) as (session, client):
             run_turn(client, "any", session, "Never touch main.")
             session["messages"][1]["pinned"] = True

@@ -191,13 +191,13 @@ NOISES: Final[Mapping[str, str]] = {
 
 
 def noises(bench: Bench) -> Iterator[Line]:
-    """A tool prints what is hard to store; then the conversation is opened again."""
+    """A tool prints what is hard to store; then the conversation is opened again: is all of it in there?"""
     for name, noise in NOISES.items():
         trial = bench.trial(f"noise-{name.replace(' ', '-')}")
         end = trial.live(text=PRINT, noise=noise)
         asked, there = trial.remembered()
         sent = [item for item in there if item[0] == "result"]
-        kept = "same" if any(noise == item[2] for item in sent) else ("changed" if sent else "gone")
+        kept = "same" if any(noise in item[2] for item in sent) else ("changed" if sent else "gone")
         yield {"noise": name, "turn": end.error or "ends", "again": asked.error or "opens", "output": kept}
 
 

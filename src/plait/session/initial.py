@@ -92,7 +92,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
         output=given["output"],
         step_reducer=given["step_reducer"],
-        compaction_policy=given["compaction_policy"] if callable(given["compaction_policy"]) else None,
+        compaction_policy=None if isinstance(given["compaction_policy"], str) else given["compaction_policy"],
         opening_cancel=signal_of(given["opening_cancel"]),
         seat=given["tool_executor"],
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),

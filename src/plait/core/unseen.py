@@ -63,6 +63,8 @@ def hidden_in(text: str) -> Counter[str]:
 
 def flagged(text: str) -> str:
     """Return a text with a remark at its end where a reader does not see what it holds; most texts as they are."""
+    if "\x1b[" not in text and text.isascii():
+        return text
     found = [f"U+{ord(char):04X} x{count}" for char, count in sorted(hidden_in(text).items())]
     if "\x1b[" in text:
         found += [f"concealed by a terminal code x{count}"] if (count := len(_CONCEALED.findall(text))) else []

@@ -65,8 +65,11 @@ class AsyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         if (gates := self._policy.gates) is not None:
             await self._through(lambda cancel: gates.before_think(ask, cancel))
-        with self._deadline(ask) as cancel:
-            reply = await self._channel.think(ask, emit, cancel)
+        if ask.timeout_s is None:
+            reply = await self._channel.think(ask, emit, self.cancel)
+        else:
+            with self._deadline(ask.timeout_s) as cancel:
+                reply = await self._channel.think(ask, emit, cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
     def spent(self) -> Usage | None:

@@ -241,13 +241,10 @@ class BaseHost:
         return is_asked and is_due(self._state, self._rules)
 
     @contextmanager
-    def _deadline(self, ask: Think) -> Iterator[Cancel]:
-        """Yield what stops a request, which may have a deadline of its own: past that it has failed."""
-        if ask.timeout_s is None:
-            yield self.cancel
-            return
+    def _deadline(self, timeout_s: float) -> Iterator[Cancel]:
+        """Yield what stops a request that has a deadline of its own: past that it has failed."""
         cancel = self.cancel.child()
-        timer = threading.Timer(min(ask.timeout_s, threading.TIMEOUT_MAX), cancel.cancel, (_LATE,))
+        timer = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), cancel.cancel, (_LATE,))
         timer.daemon = True
         timer.start()
         try:
@@ -255,7 +252,7 @@ class BaseHost:
         except Interrupted as interrupt:
             if cancel.reason != _LATE or self.cancel.reason is not None:
                 raise
-            told = f"no answer within {ask.timeout_s:g} seconds"
+            told = f"no answer within {timeout_s:g} seconds"
             raise ProviderFailed("timeout", told, usage=interrupt.usage, retryable=False) from None
         finally:
             timer.cancel()

@@ -79,8 +79,11 @@ class SyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         if (gates := self._gates) is not None:
             gates.through(lambda cancel: gates.gates.before_think(ask, cancel))
-        with self._deadline(ask) as cancel:
-            reply = self._channel.think(ask, emit, cancel)
+        if ask.timeout_s is None:
+            reply = self._channel.think(ask, emit, self.cancel)
+        else:
+            with self._deadline(ask.timeout_s) as cancel:
+                reply = self._channel.think(ask, emit, cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
     def spent(self) -> Usage | None:

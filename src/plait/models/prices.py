@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal, InvalidOperation, localcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plait.core.errors import ConfigError, PricingLimitExceededError
@@ -79,6 +80,12 @@ def bundled_prices(provider: str = "") -> PriceTable:
         return _table(json.load(file), "prices.json", provider)
 
 
+@lru_cache(maxsize=8)
+def _bundled(provider: str) -> PriceTable:
+    """The same, read once a process: every endpoint that is made asks for it. Nobody changes what it holds."""
+    return bundled_prices(provider)
+
+
 def read_prices(path: str | os.PathLike[str]) -> PriceTable:
     """Read a user's own table, in the form of the bundled one.
 
@@ -112,7 +119,7 @@ def known_prices(provider: str = "", environ: Mapping[str, str] | None = None) -
         ConfigError: the user's table cannot be read, and no provider is given.
     """
     path = _user_prices(environ)
-    table = bundled_prices(provider)
+    table = _bundled(provider)
     if not os.path.isfile(path):
         return table
     try:

@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.mask import VALUE_CHARS_MIN
@@ -54,13 +55,17 @@ class Redaction:
     @property
     def redactor(self) -> Redactor:
         """What masks the values that are held now."""
+        held = () if self._held is None else tuple(self._held())
+        last = self._last  # read once, and so without the lock: every result asks
+        if last is not None and last[0] == held:
+            return last[1]
         from plait.core.known_secrets import Redactor  # many patterns, for what tools bring
 
-        held = () if self._held is None else tuple(self._held())
         with self._lock:
             if self._last is None or self._last[0] != held:
                 if self._of_environ is None:
-                    self._of_environ = tuple(held_in(os.environ if self._environ is None else self._environ))
+                    environ = os.environ if self._environ is None else self._environ
+                    self._of_environ = _all_held_in(tuple(environ.items()))
                 self._last = (held, Redactor((*held, *self._of_environ)))
             return self._last[1]
 
@@ -107,6 +112,12 @@ def held_in(environ: Mapping[str, str]) -> Iterator[str]:
         elif is_credential(name, value) and not (_NO_SECRET.fullmatch(value) or _NO_SECRET_NAMES.fullmatch(name)):
             yield value
             yield from (part.strip() for part in _ONE_BY_ONE.split(value) if part.strip() != value)
+
+
+@lru_cache(maxsize=4)
+def _all_held_in(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Return what `held_in` yields; every conversation asks this of the same environment."""
+    return tuple(held_in(dict(variables)))
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

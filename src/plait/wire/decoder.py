@@ -205,13 +205,18 @@ class Decoder:
             return Failure.of("protocol", body.problem, detail="incomplete_stream")
         is_other_json = body.kind == "json" and self._garbled is None and not self._knows_wire
         if body.is_foreign or is_other_json:
-            start = body.excerpt.decode("utf-8", "replace").strip()
+            start = self._beginning().decode("utf-8", "replace").strip()
             start = start if len(start) <= 80 else start[:79] + "…"
             what = "a web page" if body.kind == "page" else "a body that is no answer"
             return Failure.of(
                 "protocol", f"the endpoint sent {what}: {start!r}", retryable=False, detail="not_event_stream"
             )
         return None
+
+    def _beginning(self) -> bytes:
+        """Return how the body begins; what came in one read with its end, and after it, is no part of that."""
+        head, mark, _ = self._body.excerpt.partition(DONE)
+        return head + mark if self._is_ended else self._body.excerpt
 
 
 def _lenient_loads(data: bytes) -> object:

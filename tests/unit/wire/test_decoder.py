@@ -363,3 +363,9 @@ def test_reply_type() -> None:
     reply = fed(body).finish()
     assert isinstance(reply, Reply)
     assert {"id": "r", "model": "m", "provider": "P"} == reply.details
+
+
+def test_what_is_told_of_a_foreign_body_does_not_depend_on_reads() -> None:
+    """A line that ends the stream ends what is shown of it, whatever came in the same read."""
+    told = described(b'a":{"content":"a"}}]}\n\n[DONE]\ndata: {"choices": [{"index')["error"]
+    assert told["message"].endswith("[DONE]'")

@@ -68,7 +68,7 @@ def is_listed(call: ToolCall, allowlist: Sequence[str]) -> bool:
 
 
 def _is_one_command(text: str) -> bool:
-    from plait.hands.command_line import read_command_line  # most agents list nothing
+    from plait.hands.command_lines.command_line import read_command_line  # most agents list nothing
 
     line = read_command_line(text)
     return not line.doubts and len(line.all) == 1 and line.all[0].is_certain and not line.all[0].hands_on

@@ -139,6 +139,7 @@ class BaseHost:
         """Calls that were let through, where their number has a limit."""
         self._begun_ms: dict[str, int] = {}
         limits = stage.policy.limits
+        self._is_limited = budget.has_ceilings(limits)
         self._shaping: TurnResults | None = None
         if limits.max_turn_result_tokens is not None or limits.dedupe_reads:
             from plait.engine.turn_results import TurnResults  # most turns may show what they like
@@ -260,7 +261,10 @@ class BaseHost:
 
     def _spent(self, check: Callable[[State, Limits, float, float], Stop | None]) -> Stop | None:
         """Return the stop that a ceiling calls for, or None."""
-        return check(self._state, self._policy.limits, self._clock.monotonic_s() - self._began_s, self._before_s)
+        if not self._is_limited:
+            return None
+        limits = self._policy.limits
+        return check(self._state, limits, self._clock.monotonic_s() - self._began_s, self._before_s)
 
     def _judge(self, call: ToolCall) -> tuple[ToolCall, Tool, Allow | Deny | None]:
         """Judge a call for which nobody has to be asked; no verdict means that the approver has the word."""
@@ -317,6 +321,8 @@ class BaseHost:
 
     def _keywords(self, tool: Tool, call: ToolCall, cancel: Cancel, start: ToolStart | None) -> dict[str, object]:
         """Return what the tool's function is called with; in any thread."""
+        if tool.context_parameter is None:
+            return tool.keywords(call.arguments)  # most want nothing else, and every call comes by here
         around = Around(self._state.history, self._tools.schemas)
         return keywords(tool, call, self._policy.finishing, cancel, start, around=around)
 

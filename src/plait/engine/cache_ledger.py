@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, RetryScheduled, RoundClosed, TurnEnd
 from plait.core.usage import Usage
@@ -115,8 +115,7 @@ class CacheRequest:
         return self.departure is None and self.blame not in ("first", "unanswered")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(NamedTuple):
     """The last answered step: what the next request is measured by."""
 
     at_ms: int
@@ -273,8 +272,7 @@ def is_answer(fact: MessageAdded) -> bool:
     return fact.message.role == "assistant" and (fact.usage is not None or bool(fact.sent))
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What is known of a request beside its own numbers."""
 
     expected: int | None

@@ -63,8 +63,11 @@ class Finishing:
     def apply(self, result: ToolResult) -> ToolResult:
         """Return the result as the model gets it: redacted, bounded, with a remark on what cannot be seen."""
         text = result.content if self.redact is None else self.redact(result.content)
-        cut = self.cut(result if text is result.content else replace(result, content=text), self.result_chars_max)
-        text, data = flagged(cut.content), cut.data
+        data = result.data
+        if 0 < self.result_chars_max < len(text):
+            cut = self.cut(result if text is result.content else replace(result, content=text), self.result_chars_max)
+            text, data = cut.content, cut.data
+        text = flagged(text)
         if data is not None and self.redact_data is not None:
             data = cast("Mapping[str, object]", self.redact_data(data))
         is_same = text is result.content and data is result.data

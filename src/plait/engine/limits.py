@@ -96,6 +96,12 @@ class Limits:
         )
 
 
+def has_ceilings(limits: Limits) -> bool:
+    """Say whether `check` and `spent` have anything to look at; steps are the loop's to count."""
+    ceilings = (limits.max_cost, limits.max_input_tokens, limits.max_tool_calls, limits.max_wall_s)
+    return limits.budget is not None or limits.session is not None or any(each is not None for each in ceilings)
+
+
 def check(state: State, limits: Limits, elapsed_s: float, before_s: float = 0.0) -> Stop | None:
     """Return the stop that spending calls for before the next request, or None.
 

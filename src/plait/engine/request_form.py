@@ -28,7 +28,10 @@ class FormWatch:
     def note(self, channel: object) -> tuple[Fact, ...]:
         """Return what has to be recorded of the step's request that was just answered: nothing, as a rule."""
         form = getattr(getattr(channel, "line", None), "answered_form", None)
-        if not isinstance(form, Form) or form == self._recorded:
+        if form is self._recorded or not isinstance(form, Form):
+            return ()
+        if form == self._recorded:
+            self._recorded = form  # the next steps' is the same object
             return ()
         self._recorded = form
         return (Observation(FORM, form.told()),)

@@ -5,10 +5,15 @@ Floor: 4. Owns: the bridge to the validator; never: a schema.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from plait.kernel.tools import Check
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 _PROBLEMS_MAX: Final = 5
 _VALUE_CHARS_MAX: Final = 200
@@ -16,10 +21,9 @@ _VALUE_CHARS_MAX: Final = 200
 
 def compile_schema(schema: Mapping[str, object]) -> Check:
     """Return a check for arguments; raise `ValueError` for a schema that is not one."""
-    import jsonschema_rs
-
+    schema = dict(schema)
     try:
-        validator = jsonschema_rs.validator_for(dict(schema))
+        validator = _validator(schema)
     except ValueError as error:
         raise ValueError(str(error).split("\n", 1)[0]) from error
 
@@ -40,3 +44,23 @@ def compile_schema(schema: Mapping[str, object]) -> Check:
         return "; ".join(problems) or "they do not fit the schema"
 
     return check
+
+
+def _validator(schema: dict[str, object]) -> Validator:
+    """Return the validator of a schema: every conversation of a program has the same few."""
+    try:
+        text = json.dumps(schema)
+        if json.loads(text) == schema:
+            return _validator_of(text)
+    except (TypeError, ValueError, RecursionError):
+        pass  # no JSON: the validator itself says what is wrong with it
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(schema)
+
+
+@lru_cache(maxsize=256)
+def _validator_of(text: str) -> Validator:
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(json.loads(text))

@@ -331,11 +331,16 @@ class ToolTable:
         check = self._checks.get(tool.name)
         if check is None:
             try:
-                check = self._compile(tool.resolved_parameters)
+                check = self._compile(self._parameters(tool))
             except ValueError as error:
                 raise ValueError(f"the tool {tool.name!r} has an invalid schema: {error}") from error
             self._checks[tool.name] = check
         return check
+
+    def _parameters(self, tool: Tool) -> Mapping[str, object]:
+        """Return what the model was shown, where it was shown something: a signature is not read twice."""
+        shown = (schema.parameters for schema in self._schemas or () if schema.name == tool.name)
+        return next(shown, None) or tool.resolved_parameters
 
     def _problem(self, call: ToolCall) -> str | None:
         tool = self._tools.get(call.name)

@@ -63,7 +63,9 @@ class PriceTable:
         A dated or `latest` version has the price of the model it is a version of; a name that merely begins alike
         has not.
         """
-        models = self.providers.get(provider, {})
+        models = self.providers.get(provider)
+        if not models:
+            return None
         return models.get(model) or models.get(_VERSION.sub("", model))
 
     def with_prices(self, other: PriceTable) -> PriceTable:

@@ -71,7 +71,7 @@ class Redaction:
 
     def __call__(self, text: str) -> str:
         """Return the text without secrets."""
-        return self.redactor(text) if text else text
+        return self.redactor.redact(text)[0] if text else text
 
     def count(self, text: str) -> int:
         """Return how many secrets a text holds."""

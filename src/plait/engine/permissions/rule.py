@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from plait.core.errors import ConfigError
-from plait.hands.command_line import Command, read_command_line
+from plait.hands.command_lines.command_line import Command, read_command_line
 
 Action = Literal["allow", "ask", "deny"]
 Kind = Literal["command", "path", "domain", "name"]

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from plait.engine.permissions.path_pattern import PathPattern
 from plait.engine.permissions.rule import Action, Rule
-from plait.hands.command_line import Command, CommandLine, read_command_line, unwrapped
+from plait.hands.command_lines.command_line import Command, CommandLine, read_command_line, unwrapped
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from plait.core.errors import Refusal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
 from plait.engine.permissions.ruling import Subject
-from plait.hands.patch import parse_patch
+from plait.hands.patches.patch import parse_patch
 from plait.hooks.names import Called
 from plait.kernel.tools import Tool
 from plait.tools.renames import names_of

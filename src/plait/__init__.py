@@ -96,11 +96,6 @@ if TYPE_CHECKING:
     from plait.session.background import drain_completions
     from plait.session.cancelling import CancelToken
     from plait.session.clients import create_client
-    from plait.session.compaction_terms import (
-        DEFAULT_COMPACTION_KEEP_LAST_TURNS,
-        DEFAULT_COMPACTION_TARGET_TOKENS,
-        DEFAULT_COMPACTION_TRIGGER_TOKENS,
-    )
     from plait.session.defaults import (
         TOOL_LIBRARY,
         dispatch,
@@ -112,15 +107,25 @@ if TYPE_CHECKING:
         set_wait_interrupt_hook,
     )
     from plait.session.executing import execute_tool_call
-    from plait.session.flat import (
+    from plait.session.hooks.registering import load_hooks, register_hook, session_hooks
+    from plait.session.kept.flat import (
         flat,
+    )
+    from plait.session.kept.session_journal import (
+        JournalState,
+        KnownToolResult,
+        PendingToolCall,
+        SessionJournal,
+        replay_journal,
+    )
+    from plait.session.kept.session_log import (
+        DurableSink,
     )
     from plait.session.opening import init_session
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
     from plait.session.prompt import inline_system_prompt
     from plait.session.reducing import StepReducer, StepReduction
-    from plait.session.registering import load_hooks, register_hook, session_hooks
     from plait.session.replaying import Replay, replay_session
     from plait.session.resetting import (
         Compacted,
@@ -131,21 +136,16 @@ if TYPE_CHECKING:
     from plait.session.rewinding import Rewound, rewind
     from plait.session.sender import SENDER_KINDS, sender_header
     from plait.session.session import Session
-    from plait.session.session_journal import (
-        JournalState,
-        KnownToolResult,
-        PendingToolCall,
-        SessionJournal,
-        replay_journal,
-    )
-    from plait.session.session_log import (
-        DurableSink,
-    )
     from plait.session.subscribing import on, subscribe, unsubscribe
+    from plait.session.summaries.terms import (
+        DEFAULT_COMPACTION_KEEP_LAST_TURNS,
+        DEFAULT_COMPACTION_TARGET_TOKENS,
+        DEFAULT_COMPACTION_TRIGGER_TOKENS,
+    )
+    from plait.session.summaries.uncompacting import uncompact_session
     from plait.session.tasks import run, run_agent, run_task
     from plait.session.tool_choice import activate_tool, remove_tool
     from plait.session.turns import run_turn
-    from plait.session.uncompacting import uncompact_session
     from plait.store.capture import (
         read_capture,
     )
@@ -244,16 +244,16 @@ _HOMES: "Mapping[str, str]" = {
             "set_ask_user_handler set_tool_output_stream set_wait_interrupt_hook",
         ),
         ("plait.session.executing", "execute_tool_call"),
-        ("plait.session.flat", "flat"),
+        ("plait.session.kept.flat", "flat"),
         ("plait.session.opening", "init_session"),
         ("plait.session.options", "DEFAULT_MAX_TOKENS"),
         ("plait.session.pricing", "PriceCheck check_price"),
         ("plait.session.prompt", "inline_system_prompt"),
         ("plait.session.reducing", "StepReducer StepReduction"),
-        ("plait.session.registering", "load_hooks register_hook session_hooks"),
+        ("plait.session.hooks.registering", "load_hooks register_hook session_hooks"),
         ("plait.session.replaying", "Replay replay_session"),
         (
-            "plait.session.compaction_terms",
+            "plait.session.summaries.terms",
             "DEFAULT_COMPACTION_KEEP_LAST_TURNS DEFAULT_COMPACTION_TARGET_TOKENS DEFAULT_COMPACTION_TRIGGER_TOKENS",
         ),
         ("plait.session.resetting", "Compacted clear_session compact_session"),
@@ -261,13 +261,16 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.rewinding", "Rewound rewind"),
         ("plait.session.sender", "SENDER_KINDS sender_header"),
         ("plait.session.session", "Session"),
-        ("plait.session.session_journal", "JournalState KnownToolResult PendingToolCall SessionJournal replay_journal"),
-        ("plait.session.session_log", "DurableSink"),
+        (
+            "plait.session.kept.session_journal",
+            "JournalState KnownToolResult PendingToolCall SessionJournal replay_journal",
+        ),
+        ("plait.session.kept.session_log", "DurableSink"),
         ("plait.session.subscribing", "on subscribe unsubscribe"),
         ("plait.session.tasks", "run run_agent run_task"),
         ("plait.session.tool_choice", "activate_tool remove_tool"),
         ("plait.session.turns", "run_turn"),
-        ("plait.session.uncompacting", "uncompact_session"),
+        ("plait.session.summaries.uncompacting", "uncompact_session"),
         ("plait.store.capture", "read_capture"),
         ("plait.tools.background", "completion_notice"),
         ("plait.tools.background_specs", "enable_nohup nohup_tool_specs"),

@@ -16,8 +16,8 @@ from plait.kernel.rules import Retry
 from plait.session.opening import init_session
 from plait.session.resetting import clear_session, compact_session
 from plait.session.session import Session
+from plait.session.summaries.uncompacting import uncompact_session
 from plait.session.turns import run_turn
-from plait.session.uncompacting import uncompact_session
 from plait.testing import Call, Say, ScriptedModel
 from tests.helpers.victim import Life, watch_disk
 

@@ -14,8 +14,8 @@ from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall, ToolResult
 from plait.kernel.effects import Allow
 from plait.kernel.tools import Tool
+from plait.session.kept.remembering import EVENT, Answer
 from plait.session.opening import init_session
-from plait.session.remembering import EVENT, Answer
 from plait.session.turns import run_turn
 from plait.testing import Call, Say, ScriptedModel
 

@@ -18,7 +18,7 @@ from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
-from plait.session.remembering import Answer
+from plait.session.kept.remembering import Answer
 from plait.tools.looks import Look
 
 NOBODY: Final = (

@@ -22,12 +22,12 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.events.reducer import counts
 from plait.session.clients import create_client
-from plait.session.compaction_terms import DEFAULT_COMPACTION_KEEP_LAST_TURNS
-from plait.session.keeping import kept_at
+from plait.session.kept.keeping import kept_at
+from plait.session.kept.recorded import RecordedTerms, home_of
 from plait.session.opening import init_session
-from plait.session.recorded import RecordedTerms, home_of
 from plait.session.resetting import Compacted, compact_session
-from plait.session.uncompacting import uncompact_session
+from plait.session.summaries.terms import DEFAULT_COMPACTION_KEEP_LAST_TURNS
+from plait.session.summaries.uncompacting import uncompact_session
 from plait.store.sessions import Sessions
 
 _OF_RUN: Final = frozenset({"model", "endpoint", "key_env", "inference_db", "directory", "spec", "timeout_s"})

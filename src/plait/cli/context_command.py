@@ -18,7 +18,7 @@ from plait.cli.exits import Exit
 from plait.cli.running import inside
 
 if TYPE_CHECKING:
-    from plait.session.looking import Seen, Sight
+    from plait.session.senses.looking import Seen, Sight
 
 _TEXT_CHARS: Final = 2_000
 _NAME_CHARS: Final = 200
@@ -59,8 +59,8 @@ def context(
 
 
 def _kept(session: str) -> Sight:
-    from plait.session.keeping import kept_at  # a look at this folder needs none of it
-    from plait.session.looking import look_at
+    from plait.session.kept.keeping import kept_at  # a look at this folder needs none of it
+    from plait.session.senses.looking import look_at
     from plait.store.sessions import Sessions
 
     return look_at(kept_at(session) or Sessions.of(os.environ).find(session))
@@ -69,7 +69,7 @@ def _kept(session: str) -> Sight:
 def _ahead(directory: str, spec: str | None, bare: bool, without: Sequence[str]) -> Sight:
     from plait.cli.specs import built_in_spec
     from plait.engine.spec import load_specification
-    from plait.session.looking import look_ahead
+    from plait.session.senses.looking import look_ahead
 
     with inside(directory):
         schema = built_in_spec(_NO_MODEL, "") if spec is None else load_specification("", "", spec)

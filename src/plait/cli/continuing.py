@@ -16,8 +16,8 @@ from plait.cli.choosing import Choice
 from plait.core.errors import ConfigError
 from plait.engine.spec_entry import with_entry
 from plait.models.endpoint import endpoint_of
-from plait.session.keeping import kept_at, target_of
-from plait.session.recorded import RecordedTerms, home_of, port
+from plait.session.kept.keeping import kept_at, target_of
+from plait.session.kept.recorded import RecordedTerms, home_of, port
 from plait.store.layout import SessionFolder
 from plait.store.sessions import Sessions
 from plait.tools.background_specs import NOHUP, enable_nohup

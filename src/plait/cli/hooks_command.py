@@ -17,7 +17,7 @@ from plait.cli.escapes import one_line
 from plait.cli.exits import Exit
 from plait.cli.running import inside
 from plait.core.errors import ConfigError
-from plait.session.hook_sources import Sources, sources_of
+from plait.session.hooks.sources import Sources, sources_of
 
 _WORDS_CHARS = 200
 
@@ -44,7 +44,7 @@ def list_hooks(*, paths: Sequence[str], directory: str | None, as_json: bool) ->
 
     Nothing is run. The repository's own count where it is trusted; otherwise they are only named.
     """
-    from plait.session.registering import entries_of  # a folder without hooks needs none of it
+    from plait.session.hooks.registering import entries_of  # a folder without hooks needs none of it
 
     with inside(directory or "."):
         sources = sources_of({}, {"hooks": named_hooks(paths)}, os.getcwd())

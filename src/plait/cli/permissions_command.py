@@ -187,7 +187,7 @@ def _places(names: Sequence[str], *, everywhere: bool) -> list[SessionFolder]:
 
 
 def _list_answers(session: str, *, as_json: bool) -> int:
-    from plait.session.remembering import answers_in
+    from plait.session.kept.remembering import answers_in
     from plait.store.opening import load_journal
 
     place = Sessions.of(os.environ).find(session)
@@ -208,7 +208,7 @@ def _list_answers(session: str, *, as_json: bool) -> int:
 def _read(command: str | None) -> tuple[list[list[str]], list[str]]:
     if command is None:
         return [], []
-    from plait.hands.command_line import read_command_line
+    from plait.hands.command_lines.command_line import read_command_line
 
     line = read_command_line(command)
     return [list(each.words) for each in line.all], list(line.doubts)

@@ -16,7 +16,7 @@ from typing import Final
 from plait.cli.escapes import literal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid, dump
-from plait.hands.command_line import read_command_line
+from plait.hands.command_lines.command_line import read_command_line
 from plait.kernel.tools import Tool
 from plait.tools.call_paths import named_paths
 from plait.tools.looks import Led

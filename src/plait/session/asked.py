@@ -12,9 +12,9 @@ from plait.core.events import Notice
 from plait.core.facts import Observation
 from plait.kernel.ports import Model
 from plait.models.pinning import pin_of
-from plait.session.capture import WatchedModel, watched_client
 from plait.session.clients import Wishes, model_for
-from plait.session.recorded import PINNED
+from plait.session.kept.capture import WatchedModel, watched_client
+from plait.session.kept.recorded import PINNED
 from plait.session.session import Live, Session
 
 

@@ -13,10 +13,10 @@ from plait.core.facts import Reset
 from plait.events.named import StepReduced, TokenLimit
 from plait.kernel.effects import Boundary, Plan, Replace, Stop
 from plait.session.aside_notes import settle_asides
-from plait.session.compacting import planned
 from plait.session.mirror import Item
 from plait.session.reducing import STEP_REDUCER, Reduced, reduce_step
 from plait.session.session import Live, Session, follow
+from plait.session.summaries.compacting import planned
 
 
 class Between:

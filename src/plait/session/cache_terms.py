@@ -15,7 +15,7 @@ from plait.engine.cache_watch import CacheWatch
 from plait.events.reducer import Warmth
 
 if TYPE_CHECKING:
-    from plait.session.keeping import Kept
+    from plait.session.kept.keeping import Kept
 
 
 def check_cache_options(options: Mapping[str, object]) -> None:

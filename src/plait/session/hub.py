@@ -16,7 +16,7 @@ from plait.core.usage import Usage
 from plait.engine.observers import Observers
 from plait.events.named import EVENTS, NOT_YET, EventCallback, NamedEvent
 from plait.events.reducer import Reducer, Warmth
-from plait.session.capture import Capture
+from plait.session.kept.capture import Capture
 
 _OF_DELTAS: Final = frozenset(
     {"content_delta", "reasoning_delta", "content_stream_end", "reasoning_stream_end", "attempt_reset"}

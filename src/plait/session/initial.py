@@ -23,13 +23,13 @@ from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.pinning import pin_of
 from plait.session.cache_terms import cache_keys
 from plait.session.cancelling import signal_of
-from plait.session.compaction_terms import compaction_keys
-from plait.session.keeping import Kept
+from plait.session.kept.keeping import Kept
+from plait.session.kept.recorded import provider_recorded
 from plait.session.options import SIDE_BY_SIDE
 from plait.session.permitting import permissions_of
-from plait.session.recorded import provider_recorded
 from plait.session.session import Settings
 from plait.session.spec_terms import is_structured, key_source_of, program_of, streams_of
+from plait.session.summaries.terms import compaction_keys
 
 USUAL: Final = Limits(max_steps=None, tool_concurrency=SIDE_BY_SIDE)
 

@@ -26,22 +26,22 @@ from plait.kernel.tools import ToolTable
 from plait.session.aside_notes import counted_in
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
-from plait.session.capture import capture_in
 from plait.session.chosen import chosen_in
 from plait.session.confining import seated
 from plait.session.defaults import BENCH, LIBRARY
-from plait.session.heads import heads, loading_told
-from plait.session.hook_sources import sources_of
+from plait.session.hooks.sources import sources_of
 from plait.session.hub import Hub
 from plait.session.initial import settings_of, used_in, values_of
-from plait.session.keeping import Kept, Target, keep, target_of
+from plait.session.kept.capture import capture_in
+from plait.session.kept.heads import heads, loading_told
+from plait.session.kept.keeping import Kept, Target, keep, target_of
+from plait.session.kept.remembering import Remembered
+from plait.session.kept.snapshot import Snapshot, source_of
 from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
-from plait.session.remembering import Remembered
-from plait.session.sensed import sensed_by
+from plait.session.senses.sensed import sensed_by
 from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Standing, follow
-from plait.session.snapshot import Snapshot, source_of
 from plait.session.spec_terms import check_spec, key_source_of
 from plait.session.tabling import dispatch_of, table_of, toolbox_options
 from plait.tools.extra_specs import ROLLBACK
@@ -114,7 +114,7 @@ def _hook_up(opened: Session, target: Target, kept: Kept, given: Mapping[str, An
     if sources.notice:
         live.hub.emit(HookWarning(sources.notice))
     if sources:
-        from plait.session.registering import hook_up  # most sessions have none
+        from plait.session.hooks.registering import hook_up  # most sessions have none
 
         try:
             place = kept.place

@@ -21,9 +21,9 @@ from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
 from plait.session.cancelling import CancelToken
-from plait.session.compaction_terms import CompactionPolicy, check_compaction_options
+from plait.session.kept.session_log import DurableSink
 from plait.session.reducing import StepReducer
-from plait.session.session_log import DurableSink
+from plait.session.summaries.terms import CompactionPolicy, check_compaction_options
 from plait.tools.deferred.search import Selector
 from plait.tools.executor import ToolExecutor
 from plait.tools.places import Outside, PolicyName

@@ -25,9 +25,9 @@ from plait.models.form import Form
 from plait.models.line import Line
 from plait.session import prompt
 from plait.session.clients import Wishes, create_client, model_for
-from plait.session.heads import PROMPT, START, heads, setup_of, told_of
-from plait.session.hooked import CONTEXT
-from plait.session.keeping import kept_at
+from plait.session.hooks.hooked import CONTEXT
+from plait.session.kept.heads import PROMPT, START, heads, setup_of, told_of
+from plait.session.kept.keeping import kept_at
 from plait.session.opening import init_session
 from plait.session.session import Live
 from plait.store.layout import SessionFolder

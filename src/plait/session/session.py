@@ -30,25 +30,25 @@ from plait.hands.reach import Place
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
 from plait.session.aside_notes import Asides
-from plait.session.capture import Capture
 from plait.session.chosen import Chosen
-from plait.session.compaction_terms import CompactionPolicy
 from plait.session.confining import Seat
 from plait.session.hub import Hub
+from plait.session.kept.capture import Capture
+from plait.session.kept.session_log import SessionLog
+from plait.session.kept.snapshot import Snapshot
 from plait.session.mirror import Mirror
 from plait.session.prompt import Wording
 from plait.session.reducing import StepReducer
-from plait.session.session_log import SessionLog
-from plait.session.snapshot import Snapshot
+from plait.session.summaries.terms import CompactionPolicy
 from plait.tools.looks import Look
 from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from plait.engine.permissions.ruling import Permissions
-    from plait.session.hooking import SessionHooks
+    from plait.session.hooks.hooking import SessionHooks
+    from plait.session.kept.remembering import Answer, Remembered
     from plait.session.mcp_servers import Attached
-    from plait.session.remembering import Answer, Remembered
-    from plait.session.sensing import Sensing
+    from plait.session.senses.sensing import Sensing
 
 T = TypeVar("T")
 

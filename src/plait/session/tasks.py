@@ -15,7 +15,7 @@ from plait.engine.spec_entry import with_entry
 from plait.kernel.tools import Tool
 from plait.session.cancelling import CancelToken
 from plait.session.clients import create_client
-from plait.session.keeping import target_of
+from plait.session.kept.keeping import target_of
 from plait.session.opening import init_session
 from plait.session.options import AgentOptions, SessionOptions, check_options, with_session_options
 from plait.session.result import SessionResult

@@ -31,7 +31,7 @@ def named_paths(call: ToolCall) -> tuple[str, ...]:
 
 
 def _patched(text: object) -> tuple[str, ...]:
-    from plait.hands.patch import parse_patch  # most sessions have no patch
+    from plait.hands.patches.patch import parse_patch  # most sessions have no patch
 
     with suppress(Refusal):
         return tuple(dict.fromkeys(path for each in parse_patch(str(text)) for path in each.paths))

@@ -87,7 +87,7 @@ EXTRA: Final = (APPLY_PATCH, TODO, CLARIFY, FILE_INFO, ROLLBACK)
 
 def grammar() -> dict[str, object]:
     """Return the grammar of `apply_patch` for a model that is held to one: the `custom_format` of a tool."""
-    from plait.hands.patch_v4a import GRAMMAR
+    from plait.hands.patches.v4a import GRAMMAR
 
     return {"type": "grammar", "syntax": "lark", "definition": GRAMMAR}
 

@@ -88,8 +88,8 @@ def planned_replacement(otherwise: Many) -> Plan:
 
     def plan(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
         if keywords.get("patch"):
-            from plait.hands.file_patch import plan_hunks  # most calls have none
-            from plait.hands.patch import hunks_for
+            from plait.hands.patches.file_patch import plan_hunks  # most calls have none
+            from plait.hands.patches.patch import hunks_for
 
             hunks = hunks_for(str(keywords["path"]), str(keywords["patch"]))
             return plan_hunks(target, hunks, expected_sha256=_expected(keywords))[0]

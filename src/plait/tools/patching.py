@@ -21,7 +21,7 @@ from plait.tools.masked import refuse_masks, told_of_masks
 from plait.tools.redaction import Redaction
 
 if TYPE_CHECKING:
-    from plait.hands.file_patch import PatchPlan, Step
+    from plait.hands.patches.file_patch import PatchPlan, Step
 
 _DIFF_LINES_MAX: Final = 400
 _DIFF_CHARS_MAX: Final = 40_000
@@ -56,8 +56,10 @@ class Patching:
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
         """Apply a patch of any number of files, all of it or nothing."""
-        from plait.hands.file_patch import planned_patch  # most sessions have no patch, and begin without all this
-        from plait.hands.patch import parse_patch
+        from plait.hands.patches.file_patch import (
+            planned_patch,  # most sessions have no patch, and begin without all this
+        )
+        from plait.hands.patches.patch import parse_patch
 
         files = self.ground.places(call)
         with told_of_masks(self.redaction, input), planned_patch(files, parse_patch(input), self.locks) as plan:
@@ -72,8 +74,8 @@ class Patching:
 
     def patch_file(self, path: str, patch: str, expected_sha256: str | None, call: ToolContext | None) -> Answer:
         """Apply the hunks of a patch to one file. Raises `Refusal`."""
-        from plait.hands.file_patch import plan_hunks
-        from plait.hands.patch import hunks_for
+        from plait.hands.patches.file_patch import plan_hunks
+        from plait.hands.patches.patch import hunks_for
 
         with self.ground.places(call).pin(path, "write") as target, self.locks.hold(target):
             hunks = hunks_for(path, patch)
@@ -92,8 +94,8 @@ class Patching:
         return Recovery(self._intend, self._settle)
 
     def _intend(self, keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
-        from plait.hands.file_patch import planned_patch
-        from plait.hands.patch import parse_patch
+        from plait.hands.patches.file_patch import planned_patch
+        from plait.hands.patches.patch import parse_patch
 
         with planned_patch(self.ground.places(context), parse_patch(str(keywords["input"]))) as plan:
             changes = plan.changes

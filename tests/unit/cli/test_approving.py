@@ -16,7 +16,7 @@ from plait.core.messages import ToolCall
 from plait.engine.permissions.rule import parse_rule
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
-from plait.session.remembering import Answer
+from plait.session.kept.remembering import Answer
 
 Where = Literal["inside", "outside", "secret"]
 READ = Tool("read_file", "", lambda path: "", parallel_safe=True)

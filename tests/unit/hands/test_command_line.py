@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from plait.hands.command_line import CommandLine, read_command_line, unwrapped
+from plait.hands.command_lines.command_line import CommandLine, read_command_line, unwrapped
 
 PLAIN = {
     "git status": [("git", "status")],

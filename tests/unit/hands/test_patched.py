@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.patch import FilePatch, parse_patch
-from plait.hands.patched import Patched, patched
+from plait.hands.patches.patch import FilePatch, parse_patch
+from plait.hands.patches.patched import Patched, patched
 
 LINES = st.sampled_from(
     ["", "a", "b", "\tb", "  b", "c\r", "-- c", "++ d", "é", "\ufeff", "@@ x", "\\ y", "a\x0bb\u2028"]

@@ -7,7 +7,7 @@ import json
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Observation, TurnStart
 from plait.kernel.ports import Options, Setup
-from plait.session.heads import changed, heads, setup_of, told_of
+from plait.session.kept.heads import changed, heads, setup_of, told_of
 
 SETUP = Setup(
     "Be brief.\ud800",

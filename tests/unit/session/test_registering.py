@@ -158,7 +158,7 @@ def test_a_broken_file_opens_no_session(here: Path) -> None:
 
 def test_a_session_without_hooks_loads_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither opening nor running nor closing needs the modules that ask hooks."""
-    for name in ("plait.session.registering", "plait.session.hooking", "plait.hooks.asking"):
+    for name in ("plait.session.hooks.registering", "plait.session.hooks.hooking", "plait.hooks.asking"):
         monkeypatch.setitem(sys.modules, name, None)
 
     with init_session(SPEC) as session:

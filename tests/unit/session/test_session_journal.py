@@ -15,9 +15,9 @@ from plait.core.facts import ToolEnd, ToolStart
 from plait.core.messages import ToolResult
 from plait.engine.spec import default_specification
 from plait.kernel.tools import Tool
-from plait.session.flat import flat
+from plait.session.kept.flat import flat
+from plait.session.kept.session_journal import JournalState, SessionJournal, replay_journal
 from plait.session.opening import init_session
-from plait.session.session_journal import JournalState, SessionJournal, replay_journal
 from plait.session.turns import run_turn
 from plait.testing import Call, ScriptedModel
 

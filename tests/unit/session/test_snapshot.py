@@ -12,7 +12,7 @@ import pytest
 
 from plait.core.errors import JournalCorrupt
 from plait.engine.spec import default_specification
-from plait.session.keeping import kept_at
+from plait.session.kept.keeping import kept_at
 from plait.session.opening import init_session
 from plait.session.resetting import clear_session
 from plait.session.session import Session

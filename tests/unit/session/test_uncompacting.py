@@ -17,8 +17,8 @@ from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session
 from plait.session.resetting import clear_session, compact_session
+from plait.session.summaries.uncompacting import standing_in, uncompact_session
 from plait.session.turns import run_turn
-from plait.session.uncompacting import standing_in, uncompact_session
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
 from plait.store.sessions import Sessions

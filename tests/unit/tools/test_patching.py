@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolCall, ToolResult
-from plait.hands.file_patch import planned_patch
-from plait.hands.patch import parse_patch
+from plait.hands.patches.file_patch import planned_patch
+from plait.hands.patches.patch import parse_patch
 from plait.hands.workspace import Workspace
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.aliases import patch_tool

@@ -33,8 +33,8 @@ from plait.hands.edit import (
 )
 from plait.hands.git_metadata import refuse_git_metadata
 from plait.hands.locks import FileLocks, Key, key_of
-from plait.hands.patch import FilePatch, Hunk, Patch
-from plait.hands.patched import patched
+from plait.hands.patches.patch import FilePatch, Hunk, Patch
+from plait.hands.patches.patched import patched
 from plait.hands.textfile import TextFile
 from plait.hands.versions import take_back
 from plait.hands.workspace import Files, Pinned

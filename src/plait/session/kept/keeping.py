@@ -18,8 +18,8 @@ from plait.core.facts import Fact
 from plait.core.ids import new_id
 from plait.engine.spec import model_of
 from plait.kernel.state import FoldError, State, fold
-from plait.session.recorded import Bound, RecordedTerms, Schema, bind, port
-from plait.session.session_log import SessionLog
+from plait.session.kept.recorded import Bound, RecordedTerms, Schema, bind, port
+from plait.session.kept.session_log import SessionLog
 from plait.store.importing import import_session, is_journal
 from plait.store.jsonl import JsonlLog
 from plait.store.layout import SessionFolder

@@ -17,7 +17,7 @@ from plait._version import __version__
 from plait.core.facts import Entry, Fact, MessageAdded, Observation
 from plait.engine.spec import endpoint_of, model_of
 from plait.models.endpoint import kept_address
-from plait.session.heads import START
+from plait.session.kept.heads import START
 from plait.session.spec_terms import key_source_of
 from plait.store.glance import said_at_start
 from plait.store.layout import SessionFolder

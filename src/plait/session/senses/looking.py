@@ -17,7 +17,7 @@ from plait.core.messages import Image, Message, ToolCall
 from plait.kernel.gauge import text_units, tool_units, units_of
 from plait.kernel.ports import Setup
 from plait.kernel.state import State, fold
-from plait.session.heads import START, heads, setup_of
+from plait.session.kept.heads import START, heads, setup_of
 from plait.session.opening import init_session
 from plait.session.readying import sections_now
 from plait.store.layout import SessionFolder

@@ -98,8 +98,8 @@ Patch = tuple[FilePatch, ...]
 
 def parse_patch(text: str) -> Patch:
     """Read a patch in V4A or as a unified diff. Raises `Refusal` with the line at which it cannot be understood."""
-    from plait.hands.patch_unified import parse_unified
-    from plait.hands.patch_v4a import parse_v4a
+    from plait.hands.patches.unified import parse_unified
+    from plait.hands.patches.v4a import parse_v4a
 
     require_text(text, "the patch")
     if len(text) > PATCH_CHARS_MAX:
@@ -117,7 +117,7 @@ def parse_patch(text: str) -> Patch:
 
 def hunks_for(path: str, patch: str) -> tuple[Hunk, ...]:
     """Return the hunks of a patch that is to change one file and nothing else. Raises `Refusal`."""
-    from plait.hands.patch_v4a import parse_hunks
+    from plait.hands.patches.v4a import parse_hunks
 
     lines = patch_lines(unwrapped(patch))
     if not any(line.startswith(("*** ", "--- ", "diff --git ")) for line in lines):

@@ -25,7 +25,7 @@ from plait.core.values import dataclass
 from plait.kernel.effects import Outcome
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable
-from plait.session.scratch import Scratch
+from plait.session.hooks.scratch import Scratch
 
 if TYPE_CHECKING:
     from plait.context.ground import Ground

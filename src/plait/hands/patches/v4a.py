@@ -9,7 +9,7 @@ import re
 from typing import Final, cast
 
 from plait.core.errors import Refusal
-from plait.hands.patch import V4A_BEGIN, V4A_END, FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
+from plait.hands.patches.patch import V4A_BEGIN, V4A_END, FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
 
 GRAMMAR: Final = r"""start: begin_patch file+ end_patch
 begin_patch: "*** Begin Patch" LF

@@ -27,8 +27,10 @@ from plait.hooks.decision import HookDecision
 from plait.hooks.names import Called
 from plait.kernel.effects import NOTHING, Allow, Deny, End, Interrupted, Plan, Stop, Think
 from plait.kernel.loop import reply_of
-from plait.session.hook_news import Contexts, News
-from plait.session.hook_terms import (
+from plait.session.hooks.hooked import CONTEXT
+from plait.session.hooks.news import Contexts, News
+from plait.session.hooks.scratch import Scratch
+from plait.session.hooks.terms import (
     DENIED,
     REJECTED,
     USER_DENIED,
@@ -39,8 +41,6 @@ from plait.session.hook_terms import (
     long_wait,
     with_context,
 )
-from plait.session.hooked import CONTEXT
-from plait.session.scratch import Scratch
 
 if TYPE_CHECKING:
     from plait.kernel.tools import Tool

@@ -1,6 +1,6 @@
 """A file's text with hunks applied: all of them or none, and every byte that they do not name as it was.
 
-Floor: 2. Owns: the new text; never: where a hunk belongs (`patch_match`), reading or writing a file.
+Floor: 2. Owns: the new text; never: where a hunk belongs (`match`), reading or writing a file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
 from plait.hands.near_match import Shift
-from plait.hands.patch import Hunk, PatchLine
-from plait.hands.patch_match import Ground, Placed, bare, place, shift_of
+from plait.hands.patches.match import Ground, Placed, bare, place, shift_of
+from plait.hands.patches.patch import Hunk, PatchLine
 
 _MARK: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")

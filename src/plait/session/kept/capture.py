@@ -25,7 +25,7 @@ from plait.kernel.ports import AsyncChannel, Channel, Emit, Model, Setup
 from plait.models.foreign import document_of
 from plait.models.openai_client import Chat, OpenAI
 from plait.models.transport import HttpRequest, Stream, Timeouts, Transport
-from plait.session.session_log import DurableSink
+from plait.session.kept.session_log import DurableSink
 from plait.store.capture import CaptureFile
 
 _CALLBACKS: Final = "on_"

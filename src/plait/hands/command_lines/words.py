@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from plait.hands.shell_quotes import ShellText, Word
+from plait.hands.command_lines.quotes import ShellText, Word
 
 _BLANK: Final = " \t"
 _SEPARATORS: Final = ("&&", "||", ";;", "|&", ";", "&", "|", "\n", "(", ")")

@@ -1,6 +1,6 @@
 """Reads quotes and expansions as bash would: what stands for itself, and what the shell puts something else for.
 
-Floor: 2. Owns: the grammar inside a word; never: where words end (`shell_words`), or what they mean.
+Floor: 2. Owns: the grammar inside a word; never: where words end (`words`), or what they mean.
 """
 
 from __future__ import annotations

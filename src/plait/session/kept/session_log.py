@@ -15,7 +15,7 @@ from plait.core.errors import JournalError
 from plait.core.facts import Entry, Fact, MessageAdded, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
 from plait.kernel.log import FactLog, MemoryLog
-from plait.session.flat import CallRecord
+from plait.session.kept.flat import CallRecord
 from plait.store.jsonl import JsonlLog
 
 Record = dict[str, object]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from plait.hands.shell_quotes import Word
-from plait.hands.shell_words import Part, ShellReader
+from plait.hands.command_lines.quotes import Word
+from plait.hands.command_lines.words import Part, ShellReader
 
 _DROPPED: Final = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "fi", "done", "time"})
 """Words of the shell's own before a command, or alone."""

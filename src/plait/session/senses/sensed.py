@@ -18,10 +18,10 @@ from plait.core.values import dataclass
 from plait.events.awareness_events import AwarenessChecklist
 from plait.session import prompt
 from plait.session.defaults import BENCH
-from plait.session.heads import START, Told, setup_of
-from plait.session.keeping import Kept
+from plait.session.kept.heads import START, Told, setup_of
+from plait.session.kept.keeping import Kept
 from plait.session.prompt import Wording
-from plait.session.sensing import Before, Sensing
+from plait.session.senses.sensing import Before, Sensing
 
 if TYPE_CHECKING:
     from plait.context.instructions import InstructionsFile

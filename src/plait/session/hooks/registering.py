@@ -23,8 +23,8 @@ from plait.hooks.entry import HookEntry, HookHandler
 from plait.hooks.events import EVENTS
 from plait.hooks.runners import Ground
 from plait.hooks.sources import read_place, read_source
-from plait.session.hook_sources import Sources
-from plait.session.hooking import SessionHooks
+from plait.session.hooks.hooking import SessionHooks
+from plait.session.hooks.sources import Sources
 
 if TYPE_CHECKING:
     from plait.session.session import Live, Session

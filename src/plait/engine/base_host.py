@@ -220,16 +220,14 @@ class BaseHost:
             stop = self._policy.gates.stop()
         return NOTHING if stop is None else Plan(stop=stop)
 
-    def _late_plan(self, at: Boundary) -> Plan:
-        """What the output type says at a boundary, when nobody else had anything to say."""
-        wanted = self._policy.wanted
-        return NOTHING if wanted is None else wanted.plan(at, self._state, self._policy.limits.max_steps)
-
     def _whole_plan(self, at: Boundary, plan: Plan) -> Plan:
-        """Return the plan with the output type's word and with what tells the model of tools that were loaded."""
-        if plan is NOTHING and self._is_full(at):
-            return Plan(compact=Compact())
-        plan = self._late_plan(at) if plan is NOTHING else plan
+        """Return the plan, or the output type's word, with what tells the model of tools that were loaded."""
+        if plan is NOTHING:
+            if self._policy.shrinks and self._is_full(at):
+                return Plan(compact=Compact())
+            wanted = self._policy.wanted
+            if wanted is not None:
+                plan = wanted.plan(at, self._state, self._policy.limits.max_steps)
         if self._tools.deferral is None:
             return plan
         from plait.engine.loading import announced  # most conversations show all their tools
@@ -238,8 +236,7 @@ class BaseHost:
 
     def _is_full(self, at: Boundary) -> bool:
         """Say whether history is to be made shorter now, where the face leaves that to its host."""
-        is_asked = at.phase == "step" and not at.shrunk and self._policy.shrinks
-        return is_asked and is_due(self._state, self._rules)
+        return at.phase == "step" and not at.shrunk and is_due(self._state, self._rules)
 
     @contextmanager
     def _deadline(self, timeout_s: float) -> Iterator[Cancel]:

@@ -114,7 +114,8 @@ class Gauge:
 def _measure(length: int, usage: Usage) -> Measure | None:
     if not usage.input:
         return None
-    return Measure(length, usage.input, max(0, (usage.output or 0) - (usage.reasoning or 0)))
+    said = (usage.output or 0) - (usage.reasoning or 0)
+    return Measure(length, usage.input, said if said > 0 else 0)
 
 
 def units_of(messages: Iterable[Message], *, image_tokens: int = IMAGE_TOKENS) -> int:

@@ -127,9 +127,10 @@ def test_a_signal_at_any_moment_leaves_a_whole_result(seed: int, tmp_path: Path)
     """From the first request on, Ctrl-C once or twice ends a run with its result told and its exit code right."""
 
     def script(request: Request) -> Say:
-        return (
-            Say("Done.") if request.turns > 5 else Say("Again.", calls=[Call("exec_shell", {"command": "sleep 0.03"})])
-        )
+        if request.turns > 5:
+            return Say("Done.")
+        # Never the same twice: that would be stopped as a loop.
+        return Say("Again.", calls=[Call("exec_shell", {"command": f"sleep 0.03; : {request.turns}"})])
 
     chance = random.Random(seed)
     with ScriptServer(script) as server:

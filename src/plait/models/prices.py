@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Context, Decimal, InvalidOperation, localcontext
 from functools import lru_cache
@@ -200,17 +201,29 @@ def openrouter_price(transport: Transport, model: str, url: str = OPENROUTER_MOD
 def public_document(transport: Transport, url: str) -> object:
     """Return a JSON document that anybody may read, None where it cannot be had; no key is sent."""
     try:
-        stream = transport.open(HttpRequest("GET", url, {"Accept": "application/json"}), _QUICK)
-        try:
-            body = bytearray()
-            for piece in stream:
-                body += piece
-                if len(body) > _LISTING_BYTES_MAX:
-                    return None
-        finally:
-            stream.close()
+        return _document(transport, url)
+    except ProviderFailed as failure:
+        if failure.kind != "unavailable":
+            return None
+    # A connection that was kept may have been closed by its server in the meantime; a new one says whether it is there.
+    with suppress(ProviderFailed):
+        return _document(transport, url)
+    return None
+
+
+def _document(transport: Transport, url: str) -> object:
+    stream = transport.open(HttpRequest("GET", url, {"Accept": "application/json"}), _QUICK)
+    try:
+        body = bytearray()
+        for piece in stream:
+            body += piece
+            if len(body) > _LISTING_BYTES_MAX:
+                return None
+    finally:
+        stream.close()
+    try:
         return json.loads(bytes(body)) if stream.status == 200 else None
-    except (ProviderFailed, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -21,11 +21,10 @@ from plait.tools.mcp.http import http_transport
 from plait.tools.mcp.log import ServerLog
 from plait.tools.mcp.probe import Probe
 from plait.tools.mcp.sdk import load_sdk
+from plait.tools.mcp.shown import TOOLS_MAX
 from plait.tools.mcp.sieve import Sieve
 from plait.tools.mcp.stdio import stdio_transport
 
-TOOLS_MAX: Final = 512
-"""Tools of one server that are looked at."""
 _PAGES_MAX: Final = 50
 _SAID_CHARS_MAX: Final = 300
 _CLOSED: Final = -32_000
@@ -105,16 +104,16 @@ class Link:
         raise self._failed(error) from error
 
     async def tools(self) -> list[Any]:
-        """Return the tools that the server lists, as the package describes them."""
+        """Return the tools that the server lists, as the package describes them; no further page than is shown."""
         found: list[Any] = []
         cursor = None
         for _ in range(_PAGES_MAX):
             page = await self._asked(self._client.list_tools(cursor=cursor, cache_mode="bypass"))
             found += page.tools
             cursor = page.next_cursor
-            if not cursor or len(found) >= TOOLS_MAX:
+            if not cursor or len(found) > TOOLS_MAX:
                 break
-        return found[:TOOLS_MAX]
+        return found
 
     async def call(self, name: str, arguments: Mapping[str, object]) -> Any:
         """Call a tool once and return the package's `CallToolResult`.

@@ -17,6 +17,8 @@ from typing import Any, Final
 from plait.core.strict_json import JsonInvalid, dump, plain
 
 PREFIX: Final = "mcp__"
+TOOLS_MAX: Final = 512
+"""Tools of one server that are looked at."""
 NAME_CHARS_MAX: Final = 64
 DESCRIPTION_CHARS_MAX: Final = 4_000
 SCHEMA_CHARS_MAX: Final = 32_000
@@ -67,9 +69,11 @@ class Listing:
 
 def listing_of(server: str, found: Sequence[Any]) -> Listing:
     """Return what is shown of the tools that a server lists (objects of the `mcp` package)."""
+    left_out = len(found) - TOOLS_MAX
+    found = found[:TOOLS_MAX]
     names = [str(tool.name) for tool in found]
     tools: dict[str, Shown] = {}
-    refused: list[str] = []
+    refused = [f"the list goes on after {TOOLS_MAX} tools, and the rest is not looked at"] if left_out > 0 else []
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             refused.append(f"{clean(name, 100)!r} is listed {names.count(name)} times")

@@ -43,6 +43,14 @@ def test_plain_names_stay_as_they_are() -> None:
     assert qualified("a__b", "c") != qualified("a", "b__c")
 
 
+def test_a_list_without_end_is_cut_and_that_is_told() -> None:
+    """So many tools are looked at, and no more than one sentence says that there are others."""
+    listing = listing_of("s", [tool(f"t{number}") for number in range(600)])
+    assert (512, 1) == (len(listing.tools), len(listing.refused))
+    assert "goes on after 512" in listing.refused[0]
+    assert () == listing_of("s", [tool(f"t{number}") for number in range(512)]).refused
+
+
 def test_words_and_schemas_are_bounded() -> None:
     """Long texts are cut, what cannot be seen is left out, a schema that is too large or too deep costs its tool."""
     deep: dict[str, Any] = {"type": "object"}

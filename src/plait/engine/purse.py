@@ -15,6 +15,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.usage import Usage
 from plait.core.values import dataclass
+from plait.engine.wrapped_model import WrappedModel
 from plait.kernel.effects import Interrupted, Stop, Think
 from plait.kernel.gauge import text_units, tool_units, units_of
 from plait.kernel.ports import AsyncChannel, Channel, Emit, Model, Setup
@@ -60,30 +61,12 @@ class Purse(Protocol):
         ...
 
 
-class PaidModel:
+class PaidModel(WrappedModel):
     """A model whose requests are paid from a purse; everything else is the model's own."""
 
     def __init__(self, model: Model, purse: Purse) -> None:
-        self._model = model
+        super().__init__(model)
         self._purse = purse
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    @property
-    def name(self) -> str:
-        """The name requests ask for."""
-        return self._model.name
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that fit, where it is known."""
-        return self._model.context_window
-
-    @property
-    def supports_images(self) -> bool:
-        """True when user messages may hold pictures."""
-        return self._model.supports_images
 
     def open(self, setup: Setup) -> Channel:
         """Open a line for a thread."""

@@ -9,38 +9,26 @@ from typing import Any, cast
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
+from plait.engine.wrapped_model import WrappedModel
 from plait.kernel.effects import Think
 from plait.kernel.ports import AsyncChannel, Channel, Emit, Model, Setup
 
 
-class Summarized:
+class Summarized(WrappedModel):
     """Everything is the first model's own, but requests for a summary go to the second.
 
     Its cache knows nothing of the conversation, so that it pays where it is much cheaper.
     """
 
     def __init__(self, model: Model, summarizer: Model) -> None:
-        self._model = model
+        super().__init__(model)
         self._summarizer = summarizer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    @property
-    def name(self) -> str:
-        """The name steps ask for."""
-        return self._model.name
 
     @property
     def context_window(self) -> int | None:
         """Tokens that fit into both, where it is known."""
         windows = [each.context_window for each in (self._model, self._summarizer)]
         return min((window for window in windows if window is not None), default=None)
-
-    @property
-    def supports_images(self) -> bool:
-        """True when user messages may hold pictures."""
-        return self._model.supports_images
 
     def open(self, setup: Setup) -> Channel:
         """Open a line for a thread."""

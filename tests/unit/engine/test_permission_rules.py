@@ -12,7 +12,7 @@ from plait.core.errors import ConfigError
 from plait.engine.permissions.rule import Action, Rule, parse_rule, rules_of
 from plait.engine.permissions.ruling import Permissions, Ruling, Subject
 
-ROOT, HOME = "/work/shop", "/home/ada"
+ROOT, HOME = "/srv/shop", "/home/ada"
 SHELL = ("Bash", "exec_shell", "bash")
 READ, WRITE, GREP = ("Read", "read_file"), ("Write", "write_file"), ("Grep", "search_files")
 

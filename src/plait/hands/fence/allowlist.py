@@ -87,7 +87,7 @@ def _entry(host: object) -> Entry:
     is_suffix = name.startswith((".", "*."))
     known = host_name(name.removeprefix("*").removeprefix(".") if is_suffix else name)
     if known is None or "." not in known:
-        raise ValueError(f"the network names {host!r}; give names such as 'pypi.org' or '*.pythonhosted.org'")
+        raise ValueError(f"the network names {host!r}; give names such as 'example.org' or '*.example.org'")
     if not colon:
         return Entry(known, is_suffix, PORTS)
     if not port.isdecimal() or not 0 < int(port) < 1 << 16:

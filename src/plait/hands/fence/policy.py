@@ -58,7 +58,7 @@ class SandboxPolicy:
     workspace: str | os.PathLike[str]
     """The directory that they work in; links are followed once, here."""
     network: str | tuple[str, ...] = "none"
-    """`none`, or the hosts that can be reached through a proxy of plait's own: `("pypi.org", "*.pythonhosted.org")`."""
+    """`none`, or the hosts that can be reached through a proxy of plait's own: `("example.org", "*.example.org")`."""
     writable_paths: tuple[str | os.PathLike[str], ...] = (".",)
     """Paths inside the workspace that they may change."""
     read_only_paths: tuple[str | os.PathLike[str], ...] = ()

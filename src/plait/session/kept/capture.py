@@ -20,6 +20,7 @@ from plait.core.clock import SystemClock
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.strict_json import dump, plain
 from plait.core.usage import Usage
+from plait.engine.wrapped_model import WrappedModel
 from plait.kernel.effects import Think
 from plait.kernel.ports import AsyncChannel, Channel, Emit, Model, Setup
 from plait.models.foreign import document_of
@@ -90,30 +91,12 @@ def watched_client(client: object, capture: Capture) -> object:
     return client if not callable(create) else _Client(client, create, capture)
 
 
-class WatchedModel:
+class WatchedModel(WrappedModel):
     """A model whose answers are safe before anybody takes them; everything else is the model's own."""
 
     def __init__(self, model: Model, capture: Capture) -> None:
-        self._model = model
+        super().__init__(model)
         self._capture = capture
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    @property
-    def name(self) -> str:
-        """The name requests ask for."""
-        return self._model.name
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that fit, where it is known."""
-        return self._model.context_window
-
-    @property
-    def supports_images(self) -> bool:
-        """True when user messages may hold pictures."""
-        return self._model.supports_images
 
     def open(self, setup: Setup) -> Channel:
         """Open a line for a thread."""

@@ -118,6 +118,27 @@ def test_a_rule_reaches_a_tool_under_all_its_names(
     assert denied == (gate_of(str(tmp_path), rules).before(call, tool, Cancel()).word == "deny")
 
 
+def test_a_rule_reaches_the_shell_under_a_name_of_its_own(tmp_path: Path) -> None:
+    """A spec may call a built-in function and its arguments what it likes; what it does stays forbidden."""
+
+    def t_run(command: str) -> str:
+        return command
+
+    def t_read(path: str) -> str:
+        return path
+
+    gate = gate_of(str(tmp_path), {"Bash(rm:*)": "deny", "Read(./.env)": "deny"})
+    shell = Tool("terminal", "", t_run, param_map={"line": "command"})
+    reader = Tool("cat", "", t_read, param_map={"file": "path"})
+    calls = [
+        (ToolCall("c1", "terminal", '{"line": "rm -rf x"}'), shell),
+        (ToolCall("c1", "terminal", '{"line": "ls"}'), shell),
+        (ToolCall("c1", "cat", '{"file": ".env"}'), reader),
+        (ToolCall("c1", "cat", '{"file": "a"}'), reader),
+    ]
+    assert ["deny", None, "deny", None] == [gate.before(call, tool, Cancel()).word for call, tool in calls]
+
+
 def test_what_is_no_json_and_what_is_no_hook_is_taken(tmp_path: Path) -> None:
     """A call that cannot be read is judged by its name, and without hooks the gate has nothing more to say."""
     gate = gate_of(os.fspath(tmp_path), {"exec_shell": "deny"})

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from plait.core.errors import Refusal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
+from plait.engine.called import called_of
 from plait.engine.permissions.ruling import Subject
 from plait.hands.patches.patch import parse_patch
 from plait.hooks.names import Called
 from plait.kernel.tools import Tool
-from plait.tools.renames import names_of
 
 _PATHS = ("path", "file_path")
 _DEFAULT_HERE = frozenset({"Glob", "Grep", "LS"})
@@ -24,11 +24,12 @@ _DEFAULT_HERE = frozenset({"Glob", "Grep", "LS"})
 def subject_of(call: ToolCall, tool: Tool, root: str) -> Subject:
     """Return what rules look at; paths are taken from `root`. Never raises: what cannot be read says nothing."""
     try:
-        arguments = call.arguments
+        given = call.arguments
+        # Under the names of the function behind it too: a spec may call a tool and its arguments what it likes.
+        arguments = {**given, **tool.keywords(given)}
     except JsonInvalid:
         arguments = {"input": call.raw}
-    behind = () if tool.alias_of is None else names_of(tool.alias_of)
-    called = Called.of(call.name, (*names_of(call.name), *behind), arguments, frozenset())
+    called = called_of(call, tool, arguments)
     command, url = arguments.get("command"), arguments.get("url")
     paths = tuple(os.path.normpath(os.path.join(root, path)) for path in _paths(called, arguments) if "\0" not in path)
     return Subject(

@@ -20,6 +20,7 @@ from plait.core.events import Committed, Event, Notice
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult, user
 from plait.core.strict_json import dump
+from plait.engine.called import called_of
 from plait.engine.gates import Gate
 from plait.engine.result import status_of
 from plait.hooks.asking import HookSet
@@ -34,7 +35,6 @@ from plait.session.hooks.terms import (
     DENIED,
     REJECTED,
     USER_DENIED,
-    called_of,
     confirmed,
     is_compaction,
     is_question,

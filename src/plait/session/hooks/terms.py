@@ -11,33 +11,15 @@ from typing import Final
 from plait.core.events import Committed, Event, Notice
 from plait.core.facts import Reset, RetryScheduled
 from plait.core.messages import ToolCall
-from plait.hooks.names import Called
 from plait.kernel.tools import Tool
 from plait.tools.asking import AskUser
-from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
-from plait.tools.renames import names_of
 
 DENIED: Final = "ERROR: tool call denied by hook: {reason}"
 USER_DENIED: Final = "ERROR: tool call denied by user: a hook wanted the user to be asked, and the user said no."
 REJECTED: Final = "Prompt rejected by hook: {reason}"
 LONG_WAIT_S: Final = 30.0
 """A wait for an endpoint that is worth a notification."""
-_BY_FUNCTION: Final = {function: name for name, function in CANONICAL_TOOLS.items()}
 _QUESTIONS: Final = frozenset({"ask_user", "ask_user_question", "clarify"})
-
-
-def called_of(call: ToolCall, tool: Tool) -> Called:
-    """Return a call as hooks see it: by every name of its tool, and by that of the function behind it.
-
-    A tool that is the shell under a name of its own is a shell to hooks as well.
-    """
-    function = tool.python_function_name
-    function = _BY_FUNCTION.get(SUPERSEDED_TOOLS.get(function, function), function)
-    names = dict.fromkeys((*names_of(call.name), *(names_of(tool.alias_of) if tool.alias_of else ())))
-    behind = names_of(function) if function in CANONICAL_TOOLS else ()
-    parameters = tool.resolved_parameters.get("properties")
-    known = frozenset(parameters) if isinstance(parameters, dict) else frozenset[str]()
-    return Called.of(call.name, (*names, *behind), call.arguments, known)
 
 
 def is_question(tool: Tool) -> bool:

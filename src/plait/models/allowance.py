@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed
 from plait.models.backend import Backend
-from plait.models.listing import QUICK
-from plait.models.transport import HttpRequest
+from plait.models.bodies import awhole_body, whole_body
+from plait.models.listing import QUICK, document_request
 
 PATH: Final = "/usages"
 _BYTES_MAX: Final = 1024 * 1024
@@ -29,32 +29,16 @@ def ask_allowance(backend: Backend, failed: ProviderFailed) -> None:
     """
     if not _tells(backend, failed):
         return
-    stream = backend.transport.open(_request(backend), QUICK)
-    try:
-        body = bytearray()
-        for piece in stream:
-            body += piece
-            if len(body) > _BYTES_MAX:
-                return
-    finally:
-        stream.close()
-    _tell(failed, stream.status, bytes(body))
+    stream = backend.transport.open(document_request(backend, PATH), QUICK)
+    _tell(failed, stream.status, whole_body(stream, _BYTES_MAX))
 
 
 async def aask_allowance(backend: Backend, failed: ProviderFailed) -> None:
     """The same in an event loop."""
     if not _tells(backend, failed):
         return
-    stream = await backend.async_transport.open(_request(backend), QUICK)
-    try:
-        body = bytearray()
-        async for piece in stream:
-            body += piece
-            if len(body) > _BYTES_MAX:
-                return
-    finally:
-        await stream.aclose()
-    _tell(failed, stream.status, bytes(body))
+    stream = await backend.async_transport.open(document_request(backend, PATH), QUICK)
+    _tell(failed, stream.status, await awhole_body(stream, _BYTES_MAX))
 
 
 def seconds_until_back(document: object, now_s: float) -> float | None:
@@ -68,14 +52,9 @@ def _tells(backend: Backend, failed: ProviderFailed) -> bool:
     return failed.kind == "quota" and failed.retry_after_s is None and backend.endpoint.profile.name == "moonshot"
 
 
-def _request(backend: Backend) -> HttpRequest:
-    headers = {name: value for name, value in backend.headers(backend.key()).items() if name != "Content-Type"}
-    return HttpRequest("GET", backend.endpoint.url(PATH), {**headers, "Accept": "application/json"})
-
-
-def _tell(failed: ProviderFailed, status: int, body: bytes) -> None:
+def _tell(failed: ProviderFailed, status: int, body: bytes | None) -> None:
     try:
-        document: Any = json.loads(body) if status == 200 else None
+        document: Any = json.loads(body) if status == 200 and body is not None else None
     except (ValueError, RecursionError):
         return
     wait_s = seconds_until_back(document, datetime.now(UTC).timestamp())

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply
@@ -19,20 +19,18 @@ from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.attempt import Attempt
 from plait.models.backend import Backend, BackendOptions
+from plait.models.bodies import aerror_body, error_body
 from plait.models.credentials import KeySource, credentials_for
 from plait.models.endpoint import Endpoint, default_endpoint, endpoint_of
 from plait.models.line import Line, Target
 from plait.models.listing import alist_models, list_models, with_near_names
 from plait.models.own_limit import await_place, wait_for_place
 from plait.models.profiles import EndpointProfile, with_wire
-from plait.models.transport import Aborted, AsyncStream, Network, Stream, Timeouts
+from plait.models.transport import Aborted, Network, Timeouts
 from plait.wire.profile import CallForm, StructuredOutput, WireName
 
 if TYPE_CHECKING:
     from plait.models.prices import Price
-
-_BODY_BYTES_MAX: Final = 65_536
-"""How much of an error's body is read."""
 
 
 class ChatModel:
@@ -331,24 +329,3 @@ def chat_model(
     )
     backend = Backend(at, credentials_for(at, api_key=api_key, key_env=key_env, named=keys), options)
     return ChatModel(name, backend, context_window=context_window, supports_images=supports_images)
-
-
-def error_body(stream: Stream) -> bytes:
-    """Read why a request was refused; a body that breaks off says what it said."""
-    body = bytearray()
-    with suppress(ProviderFailed):
-        for piece in stream:
-            body += piece
-            if len(body) >= _BODY_BYTES_MAX:
-                break
-    return bytes(body)
-
-
-async def aerror_body(stream: AsyncStream) -> bytes:
-    body = bytearray()
-    with suppress(ProviderFailed):
-        async for piece in stream:
-            body += piece
-            if len(body) >= _BODY_BYTES_MAX:
-                break
-    return bytes(body)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed
 from plait.models.backend import Backend
+from plait.models.bodies import awhole_body, whole_body
 from plait.models.transport import HttpRequest, Timeouts
 
 PATH: Final = "/models"
@@ -28,8 +29,17 @@ def list_request(backend: Backend) -> HttpRequest:
     Raises:
         ProviderFailed: there is no key.
     """
+    return document_request(backend, PATH)
+
+
+def document_request(backend: Backend, path: str) -> HttpRequest:
+    """Return the request for a JSON document of an endpoint's, sent with its key.
+
+    Raises:
+        ProviderFailed: there is no key.
+    """
     headers = {name: value for name, value in backend.headers(backend.key()).items() if name != "Content-Type"}
-    return HttpRequest("GET", backend.endpoint.url(PATH), {**headers, "Accept": "application/json"})
+    return HttpRequest("GET", backend.endpoint.url(path), {**headers, "Accept": "application/json"})
 
 
 def list_models(backend: Backend) -> tuple[str, ...]:
@@ -68,15 +78,8 @@ def listed_window(backend: Backend, model: str) -> int | None:
 async def alist_models(backend: Backend) -> tuple[str, ...]:
     """The same in an event loop."""
     stream = await backend.async_transport.open(list_request(backend), QUICK)
-    try:
-        body = bytearray()
-        async for piece in stream:
-            body += piece
-            if len(body) > _BYTES_MAX:
-                return ()
-        return names_in(bytes(body)) if stream.status == 200 else ()
-    finally:
-        await stream.aclose()
+    body = await awhole_body(stream, _BYTES_MAX)
+    return names_in(body) if body is not None and stream.status == 200 else ()
 
 
 def names_in(body: bytes) -> tuple[str, ...]:
@@ -99,15 +102,8 @@ def with_near_names(failed: ProviderFailed, model: str, names: Sequence[str]) ->
 def _get(backend: Backend, request: HttpRequest) -> bytes:
     """Return the body of an answer, empty for a refusal and for one that is larger than any list."""
     stream = backend.transport.open(request, QUICK)
-    try:
-        body = bytearray()
-        for piece in stream:
-            body += piece
-            if len(body) > _BYTES_MAX:
-                return b""
-        return bytes(body) if stream.status == 200 else b""
-    finally:
-        stream.close()
+    body = whole_body(stream, _BYTES_MAX)
+    return body if body is not None and stream.status == 200 else b""
 
 
 def _items(body: bytes) -> list[Any]:

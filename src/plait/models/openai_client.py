@@ -20,7 +20,8 @@ from plait.core.strict_json import dump
 from plait.kernel.effects import Interrupted
 from plait.kernel.rules import Retry
 from plait.models.backend import Backend, BackendOptions
-from plait.models.chat_model import ChatModel, error_body
+from plait.models.bodies import error_body
+from plait.models.chat_model import ChatModel
 from plait.models.completion import Completion, completion_of
 from plait.models.credentials import Credentials, Given
 from plait.models.endpoint import Endpoint

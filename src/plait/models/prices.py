@@ -21,6 +21,7 @@ from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.core.exchange import ProviderFailed
 from plait.core.usage import Usage
 from plait.core.values import dataclass
+from plait.models.bodies import whole_body
 from plait.models.transport import HttpRequest, Timeouts, Transport
 
 if TYPE_CHECKING:
@@ -213,16 +214,9 @@ def public_document(transport: Transport, url: str) -> object:
 
 def _document(transport: Transport, url: str) -> object:
     stream = transport.open(HttpRequest("GET", url, {"Accept": "application/json"}), _QUICK)
+    body = whole_body(stream, _LISTING_BYTES_MAX)
     try:
-        body = bytearray()
-        for piece in stream:
-            body += piece
-            if len(body) > _LISTING_BYTES_MAX:
-                return None
-    finally:
-        stream.close()
-    try:
-        return json.loads(bytes(body)) if stream.status == 200 else None
+        return json.loads(body) if body is not None and stream.status == 200 else None
     except (ValueError, RecursionError):
         return None
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from plait.core.errors import JournalCorrupt, JournalError
 from plait.core.strict_json import plain
 from plait.store import disk
-from plait.store.opening import cannot_open
+from plait.store.opening import cannot_open, file_bytes
 
 EVENTS: Final = "events.jsonl"
 _TAIL_BYTES: Final = 1 << 16
@@ -131,10 +131,7 @@ def read_capture(path: Path) -> Iterator[Record]:
 
     An unfinished last line is left out. Raises `JournalCorrupt` for a line before it that is damaged.
     """
-    try:
-        data = disk.read_file(path)
-    except OSError as error:
-        raise cannot_open(path, error, "read") from error
+    data = file_bytes(path)
     number, body, offset = 0, b"", 0
     for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
         try:

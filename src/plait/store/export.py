@@ -18,8 +18,7 @@ from typing import Final, Literal
 
 from plait.core.facts import MessageAdded, Reset, ToolEnd, TurnEnd
 from plait.core.messages import Message, Reasoning, ToolCall, ToolResult
-from plait.store import disk
-from plait.store.opening import cannot_open, load_journal
+from plait.store.opening import file_bytes, load_journal
 
 Format = Literal["jsonl", "markdown", "html"]
 
@@ -48,11 +47,8 @@ def export(path: Path, format: Format) -> bytes:
     """Return a session in one of the forms; raise `JournalError` where its journal cannot be read."""
     journal = load_journal(path)
     if format == "jsonl":
-        try:
-            # Whole lines only: an unfinished write at the end is not part of the session.
-            return disk.read_file(path)[: journal.end]
-        except OSError as error:
-            raise cannot_open(path, error, "read") from error
+        # Whole lines only: an unfinished write at the end is not part of the session.
+        return file_bytes(path)[: journal.end]
     blocks = [block for entry in journal.entries for block in _blocks(entry.fact, entry.at_ms)]
     text = _markdown(journal.conversation, blocks) if format == "markdown" else _page(journal.conversation, blocks)
     return text.encode()

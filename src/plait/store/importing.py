@@ -23,7 +23,7 @@ from plait.core.messages import Message, ToolResult
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
 from plait.store.layout import SNAPSHOT
-from plait.store.opening import cannot_open, load_journal
+from plait.store.opening import cannot_open, file_bytes, load_journal
 from plait.store.salvage import write_journal
 from plait.wire.chat_history import decode_messages
 
@@ -58,14 +58,14 @@ def import_session(source: Path, folder: Path, conversation: str) -> Path:
         ConfigError: `folder` has a session, or `source` is nothing that can be imported. JournalError: it is damaged.
     """
     journal, snapshot = _files(source)
-    if journal is not None and _read(journal).startswith(_BIRTH):
+    if journal is not None and file_bytes(journal).startswith(_BIRTH):
         ours = load_journal(journal)
         return write_journal(folder, conversation, {**ours.header, "imported_from": str(source)}, ours.entries)
     metadata, kept = ({}, []) if snapshot is None else _snapshot(snapshot)
     if journal is not None and "up_to_seq" in metadata:
         # The cache of a session of plait's is no reason to overlook that its journal is damaged.
         load_journal(journal)
-    state = OlderJournal() if journal is None else replay_older(_read(journal), str(journal))
+    state = OlderJournal() if journal is None else replay_older(file_bytes(journal), str(journal))
     wins = state.entries_replayed and (not kept or state.mid_turn or len(state.messages) > 1)
     items = state.messages if wins else kept
     facts: list[Fact] = [Observation("session_start", {"imported_from": str(source), **metadata})]
@@ -178,7 +178,7 @@ def _files(source: Path) -> tuple[Path | None, Path | None]:
 
 def _snapshot(path: Path) -> tuple[Json, Sequence[Json]]:
     try:
-        document = json.loads(_read(path))
+        document = json.loads(file_bytes(path))
     except ValueError as error:
         raise ConfigError(f"the snapshot {str(path)!r} is no JSON: {error}") from error
     metadata: object = {}
@@ -187,13 +187,6 @@ def _snapshot(path: Path) -> tuple[Json, Sequence[Json]]:
     if not isinstance(document, list) or not isinstance(metadata, dict):
         raise ConfigError(f"the snapshot {str(path)!r} holds no messages")
     return metadata, [item for item in document if isinstance(item, dict)]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return disk.read_file(path)
-    except OSError as error:
-        raise cannot_open(path, error, "read") from error
 
 
 def _time_ms(value: object) -> int:

@@ -95,6 +95,33 @@ def load_journal(path: Path) -> Journal:
         raise cannot_open(path, error) from error
 
 
+def file_bytes(path: Path) -> bytes:
+    """Return all that a journal's file holds, whatever it is worth.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    try:
+        return disk.read_file(path)
+    except OSError as error:
+        raise cannot_open(path, error, "read") from error
+
+
+def folded(journal: Journal, data: bytes, path: Path) -> State:
+    """Fold a journal; one whose facts do not fit each other is as damaged as any.
+
+    Raises:
+        JournalCorrupt: it is.
+    """
+    state = State()
+    for seq, fact in enumerate(journal.facts, 1):
+        try:
+            state.apply(fact)
+        except FoldError as error:
+            raise corrupt(seq, offset_of(data, seq), str(path), str(error)) from error
+    return state
+
+
 def is_begun(path: Path) -> bool:
     """Say whether there is a journal, damaged or not: what a crash left of one that never was safe is none."""
     try:
@@ -135,7 +162,7 @@ def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms
     else:
         with _without_collections():
             journal = read_journal(data, str(path), safe_bytes)
-            state = _folded(journal, data, path)
+            state = folded(journal, data, path)
             state.waited_ms = _waited_ms(journal, state, now_ms)
         if journal.torn is not None:
             _cut(fd, path, data, journal.torn)
@@ -143,17 +170,6 @@ def _opened(fd: int, path: Path, birth: tuple[str, Mapping[str, object]], now_ms
         disk.sync_file(fd)
         disk.sync_folder(path.parent)
     return Opened(JsonlLog(path, fd, journal.chain, end=journal.end, now_ms=now_ms), journal, state)
-
-
-def _folded(journal: Journal, data: bytes, path: Path) -> State:
-    """Fold a journal; one whose facts do not fit each other is as damaged as any."""
-    state = State()
-    for seq, fact in enumerate(journal.facts, 1):
-        try:
-            state.apply(fact)
-        except FoldError as error:
-            raise corrupt(seq, offset_of(data, seq), str(path), str(error)) from error
-    return state
 
 
 def _waited_ms(journal: Journal, state: State, now_ms: Callable[[], int]) -> int:

@@ -15,8 +15,8 @@ from plait.core.facts import Entry
 from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
-from plait.store.opening import cannot_open
-from plait.store.records import Chain, Journal, corrupt, encode_header, offset_of, read_journal, read_whole_lines
+from plait.store.opening import cannot_open, file_bytes, folded
+from plait.store.records import Chain, encode_header, read_journal, read_whole_lines
 from plait.store.writer import read_note
 
 _WRITE_ENTRIES: Final = 64
@@ -45,10 +45,10 @@ class Verdict:
 def verify(path: Path) -> Verdict:
     """Check every record of a journal, and that the facts fit each other; raise `JournalError` for no such file."""
     safe_bytes = read_note(path).safe_bytes
-    data = _read(path)
+    data = file_bytes(path)
     try:
         journal = read_journal(data, str(path), safe_bytes)
-        _fold(journal, data, path)
+        folded(journal, data, path)
     except JournalError as problem:
         return Verdict(path, max(0, (problem.seq or 1) - 1), len(data), problem)
     return Verdict(path, journal.seq, len(data), torn_bytes=journal.torn.size_bytes if journal.torn else 0)
@@ -62,7 +62,7 @@ def repair(path: Path, folder: Path, conversation: str) -> Verdict:
         JournalCorrupt: not even the first line is whole, so that nothing can be known of the rest.
     """
     verdict = verify(path)
-    journal = read_whole_lines(_read(path), str(path))
+    journal = read_whole_lines(file_bytes(path), str(path))
     entries, state = [], State()
     for entry in journal.entries:
         try:
@@ -89,19 +89,3 @@ def write_journal(folder: Path, conversation: str, header: dict[str, object], en
     except OSError as error:
         raise cannot_open(path, error, "written") from error
     return path
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return disk.read_file(path)
-    except OSError as error:
-        raise cannot_open(path, error, "read") from error
-
-
-def _fold(journal: Journal, data: bytes, path: Path) -> None:
-    state = State()
-    for seq, fact in enumerate(journal.facts, 1):
-        try:
-            state.apply(fact)
-        except FoldError as error:
-            raise corrupt(seq, offset_of(data, seq), str(path), str(error)) from error

@@ -12,7 +12,7 @@ from plait.core.errors import Refusal
 from plait.hands import beneath
 from plait.hands.refusals import refusal_from
 from plait.hands.secret_places import SecretPlaces
-from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions, escape
+from plait.hands.workspace import Files, Pinned, Purpose, Workspace, WorkspaceOptions, escape
 
 Place = Literal["inside", "outside", "secret"]
 
@@ -27,7 +27,7 @@ class OutsidePolicy:
     """Places that are refused everywhere, inside the workspace too."""
 
 
-class Reach:
+class Reach(Files):
     """A workspace together with the rest of the machine, as far as policy lets tools go there.
 
     A path that leads out of the workspace, by its text or through a link, is found from `/` when policy allows it
@@ -84,16 +84,6 @@ class Reach:
             pinned.close()
             raise
         return pinned
-
-    def open_file(self, path: str) -> OpenFile:
-        """Open a regular file for reading."""
-        with self.pin(path) as pinned:
-            return pinned.open_file()
-
-    def open_directory(self, path: str) -> OpenDirectory:
-        """Open a directory for listing."""
-        with self.pin(path) as pinned:
-            return pinned.open_directory()
 
     def forbidden(self) -> frozenset[tuple[int, int]]:
         """The secret places that exist now."""

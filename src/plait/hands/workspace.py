@@ -153,17 +153,19 @@ class Files(Protocol):
         """Find where `path` ends; nothing is created. The caller closes the result."""
         ...
 
-    def open_file(self, path: str) -> OpenFile:
-        """Open a regular file for reading."""
-        ...
-
-    def open_directory(self, path: str) -> OpenDirectory:
-        """Open a directory for listing."""
-        ...
-
     def forbidden(self) -> frozenset[tuple[int, int]]:
         """Device and inode of what a descent may neither enter nor read."""
         ...
+
+    def open_file(self, path: str) -> OpenFile:
+        """Open a regular file for reading."""
+        with self.pin(path) as pinned:
+            return pinned.open_file()
+
+    def open_directory(self, path: str) -> OpenDirectory:
+        """Open a directory for listing."""
+        with self.pin(path) as pinned:
+            return pinned.open_directory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class WorkspaceOptions:
     """Called ahead of each system call of the walk name by name: for tests that move files."""
 
 
-class Workspace:
+class Workspace(Files):
     """A root directory that is opened once; everything below is reached from that descriptor.
 
     Safe in any thread. Raises `Refusal` when the platform has no calls relative to a directory
@@ -245,16 +247,6 @@ class Workspace:
     def pin_names(self, names: tuple[str, ...], shown: str) -> Pinned:
         """Find where `names` end. Raises `Escaped` or `OSError`, not `Refusal`."""
         return Pinned(self._find(names), shown, lambda: self._find(names))
-
-    def open_file(self, path: str) -> OpenFile:
-        """Open a regular file for reading."""
-        with self.pin(path) as pinned:
-            return pinned.open_file()
-
-    def open_directory(self, path: str) -> OpenDirectory:
-        """Open a directory for listing."""
-        with self.pin(path) as pinned:
-            return pinned.open_directory()
 
     def forbidden(self) -> frozenset[tuple[int, int]]:
         """Nothing: what is beneath the root may be read."""

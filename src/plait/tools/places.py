@@ -15,7 +15,7 @@ from plait.core.errors import Refusal
 from plait.hands.fence.files import FencedFiles
 from plait.hands.reach import OutsidePolicy, Place, Reach
 from plait.hands.secret_places import SecretPlaces
-from plait.hands.workspace import OpenDirectory, OpenFile, Pinned, Purpose, Workspace, WorkspaceOptions
+from plait.hands.workspace import Files, Pinned, Purpose, Workspace, WorkspaceOptions
 from plait.tools.looks import Look, real_name_of
 from plait.tools.spill import Spill
 
@@ -44,7 +44,7 @@ POLICIES: Final[Mapping[PolicyName, Outside]] = {
 }
 
 
-class Places:
+class Places(Files):
     """Turns the paths of tool calls into opened files, as far as policy goes. Safe in any thread."""
 
     def __init__(
@@ -134,16 +134,6 @@ class Places:
             raise Refusal("FORBIDDEN", f"{path!r} is kept output", hint="read it; write to a file of your own")
         workspace, name = kept
         return workspace.pin(name)
-
-    def open_file(self, path: str) -> OpenFile:
-        """Open a regular file for reading."""
-        with self.pin(path) as pinned:
-            return pinned.open_file()
-
-    def open_directory(self, path: str) -> OpenDirectory:
-        """Open a directory for listing."""
-        with self.pin(path) as pinned:
-            return pinned.open_directory()
 
     def close(self) -> None:
         """Let go of the directories that are held open."""

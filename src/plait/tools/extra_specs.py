@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from plait.kernel.tools import Tool
-from plait.tools.definitions import PATH, Definition, parameters_of, text
+from plait.tools.definitions import ASK_USER, PATH, Definition, parameters_of, text
 
 APPLY_PATCH: Final = Definition(
     "apply_patch",
@@ -59,13 +59,12 @@ TODO_WRITE: Final = replace(
     ),
 )
 """The same list under its other name, written whole."""
-CLARIFY: Final = Definition(
-    "clarify",
-    "t_clarify",
-    "Ask the user one question about the task, where the answer changes what is to be done, and wait for it.",
-    parameters_of("question", question=text("The question.")),
-    is_parallel_safe=False,
-    category="user",
+CLARIFY: Final = replace(
+    ASK_USER,
+    name="clarify",
+    function_name="t_clarify",
+    description="Ask the user one question about the task, where the answer changes what is to be done, and wait for "
+    "it.",
 )
 FILE_INFO: Final = Definition(
     "file_info",

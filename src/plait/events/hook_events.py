@@ -27,3 +27,6 @@ class HookStatus(NamedEvent):
     """What it says of itself (`statusMessage`); empty for most."""
     source: str
     """Where it comes from: a file with the place in it, or who registered it."""
+
+
+HookEvent = HookWarning | HookStatus

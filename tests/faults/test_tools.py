@@ -18,9 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from plait.core.messages import ToolResult
-from plait.hands.edit import Replacement, plan_edit
+from plait.hands.edit import plan_edit
 from plait.hands.ripgrep import Ripgrep
 from plait.hands.search import SearchQuery, search
+from plait.hands.snippets import Replacement
 from plait.hands.walk import WalkRules
 from plait.hands.workspace import Workspace
 from plait.tools.answer import Reply

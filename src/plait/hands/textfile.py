@@ -21,6 +21,8 @@ Newline = Literal["\n", "\r\n", "mixed", ""]
 Newlines = Literal["fit", "literal"]
 """`fit`: a snippet with LF matches CRLF and takes the file's newlines. `literal`: characters are characters."""
 
+EDITED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Larger files are not edited, and none is made larger."""
 _MARKS: Final[tuple[tuple[bytes, Encoding], ...]] = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -58,6 +60,15 @@ class TextFile:
         if self.encoding == "utf-8":
             return self.mark + text.encode("utf-8", "surrogateescape")
         return self.mark + text.encode(self.encoding)
+
+    def require_fitting(self, text: str, shown: str) -> None:
+        """Refuse text that is put into a file whose encoding nobody knows, unless every encoding agrees on it."""
+        if not self.is_valid and not text.isascii():
+            raise Refusal(
+                "UNSUPPORTED_CONTENT",
+                f"{shown!r} is not UTF-8, so only ASCII text can be put into it",
+                hint="convert the file first (iconv -f ISO-8859-1 -t UTF-8), or edit it with a shell command",
+            )
 
 
 def decode(data: bytes, shown: str) -> TextFile:
@@ -110,6 +121,12 @@ def require_text(text: str, name: str) -> None:
         raise Refusal(
             "INVALID_INPUT", f"{name} holds half a character (a lone surrogate)", hint="leave it out"
         ) from None
+
+
+def require_room(size: int, shown: str, hint: str) -> None:
+    """Refuse a file that would come to be larger than those that are edited."""
+    if size > EDITED_BYTES_MAX:
+        raise Refusal("TOO_LARGE", f"{shown!r} would grow beyond {EDITED_BYTES_MAX} bytes", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

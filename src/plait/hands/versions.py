@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.hands.atomic import AtomicWrite, remove, temporary_name
-from plait.hands.edit import read_version
+from plait.hands.change import read_version
 from plait.hands.workspace import Pinned
 
 TakenBack = Literal["restored", "already", "changed"]

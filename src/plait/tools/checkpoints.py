@@ -20,7 +20,7 @@ from plait.core.events import Committed, Event
 from plait.core.facts import Fact, ToolEnd
 from plait.core.values import dataclass
 from plait.hands.atomic import is_temporary, temporary_name
-from plait.hands.edit import Version, WriteIntent, read_version
+from plait.hands.change import Version, WriteIntent, read_version
 from plait.hands.locks import FileLocks
 from plait.hands.versions import MemoryVersions, Versions
 from plait.hands.workspace import Workspace

@@ -13,7 +13,9 @@ from typing import Final
 
 from plait.core.messages import ToolResult
 from plait.hands.atomic import is_temporary
-from plait.hands.edit import Many, Replacement, Settled, WriteIntent, WritePlan, plan_edit, plan_write, settle
+from plait.hands.change import Settled, WriteIntent, WritePlan, settle
+from plait.hands.edit import plan_edit, plan_write
+from plait.hands.snippets import Many, Replacement
 from plait.hands.versions import Versions
 from plait.hands.workspace import Files, Pinned
 from plait.kernel.tools import Recovery, ToolContext
@@ -88,7 +90,7 @@ def planned_replacement(otherwise: Many) -> Plan:
 
     def plan(target: Pinned, keywords: Mapping[str, object]) -> WritePlan:
         if keywords.get("patch"):
-            from plait.hands.patches.file_patch import plan_hunks  # most calls have none
+            from plait.hands.patches.draft import plan_hunks  # most calls have none
             from plait.hands.patches.patch import hunks_for
 
             hunks = hunks_for(str(keywords["path"]), str(keywords["patch"]))

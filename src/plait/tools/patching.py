@@ -1,6 +1,6 @@
 """`apply_patch`, and the hunks that `str_replace` takes: patches of files in the workspace.
 
-Floor: 3. Owns: what these answer, and what is recorded before; never: what a patch means (`hands.file_patch`).
+Floor: 3. Owns: what these answer, and what is recorded before; never: what a patch means (`hands.patches`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plait.core.messages import ToolResult
 from plait.core.values import dataclass
-from plait.hands.edit import Settled, WriteIntent, Written, settle
+from plait.hands.change import Settled, WriteIntent, Written, settle
 from plait.hands.locks import FileLocks
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
@@ -21,7 +21,7 @@ from plait.tools.masked import refuse_masks, told_of_masks
 from plait.tools.redaction import Redaction
 
 if TYPE_CHECKING:
-    from plait.hands.patches.file_patch import PatchPlan, Step
+    from plait.hands.patches.patch_plan import PatchPlan, Step
 
 _DIFF_LINES_MAX: Final = 400
 _DIFF_CHARS_MAX: Final = 40_000
@@ -56,9 +56,7 @@ class Patching:
     @answering
     def apply_patch(self, input: str, *, call: ToolContext | None = None) -> Reply:
         """Apply a patch of any number of files, all of it or nothing."""
-        from plait.hands.patches.file_patch import (
-            planned_patch,  # most sessions have no patch, and begin without all this
-        )
+        from plait.hands.patches.file_patch import planned_patch  # most sessions have no patch
         from plait.hands.patches.patch import parse_patch
 
         files = self.ground.places(call)
@@ -74,7 +72,7 @@ class Patching:
 
     def patch_file(self, path: str, patch: str, expected_sha256: str | None, call: ToolContext | None) -> Answer:
         """Apply the hunks of a patch to one file. Raises `Refusal`."""
-        from plait.hands.patches.file_patch import plan_hunks
+        from plait.hands.patches.draft import plan_hunks
         from plait.hands.patches.patch import hunks_for
 
         with self.ground.places(call).pin(path, "write") as target, self.locks.hold(target):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.edit import read_version
+from plait.hands.change import read_version
 from plait.hands.locks import FileLocks
 from plait.hands.versions import TakenBack, Versions, take_back
 from plait.hands.workspace import Files

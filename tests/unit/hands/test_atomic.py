@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from plait.core.errors import Refusal
-from plait.hands.edit import plan_write, settle
+from plait.hands.change import settle
+from plait.hands.edit import plan_write
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground, python_environment
 

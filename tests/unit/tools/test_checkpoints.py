@@ -14,7 +14,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.facts import Fact, ToolEnd, ToolStart
 from plait.core.messages import ToolResult
-from plait.hands.edit import Replacement
+from plait.hands.snippets import Replacement
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Reply
 from plait.tools.changes import Changes

@@ -33,7 +33,7 @@ def test_a_person_sees_the_run_and_is_asked(tmp_path: Path) -> None:
     env = environment(TERM="xterm-256color")
     with ScriptServer(script) as server, on_terminal(run(server), cwd=tmp_path, env=env) as seen:
         seen.wait_for(b"First")
-        seen.type(b"y\ny\n")
+        seen.paste(b"y\ny\n")
         held.gate.set()
         seen.wait_for(b"Allow?")
         assert b"touch one" in seen.shown

@@ -17,6 +17,10 @@ _TAKE_IT = (
 )
 
 
+KEY_S = 0.06
+"""Between two keys of a person in a hurry."""
+
+
 class OnTerminal:
     """A running process, what its terminal showed so far, and a way to type."""
 
@@ -26,7 +30,13 @@ class OnTerminal:
         self._fd = fd
 
     def type(self, keys: bytes) -> None:
-        """Type on the terminal's keyboard."""
+        """Type on the terminal's keyboard, as fast as a hand can."""
+        for key in keys:
+            os.write(self._fd, bytes([key]))
+            time.sleep(KEY_S)  # this is what a hand is like
+
+    def paste(self, keys: bytes) -> None:
+        """Put all of it on the keyboard at once."""
         os.write(self._fd, keys)
 
     def wait_for(self, text: bytes, timeout_s: float = 20.0, *, times: int = 1) -> None:

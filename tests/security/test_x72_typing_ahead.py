@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+from hypothesis import given, strategies as st
+
+from plait.cli.typed_line import TypedLine
 from tests.helpers.terminals import on_terminal
 
 ASK = """
@@ -16,7 +20,7 @@ from plait.kernel.tools import Tool
 from plait.tools.looks import Look
 
 class Ground:
-    def look(self, call): return Look()
+    def look(self, call, tool): return Look()
     def allow_outside(self, call, look): pass
     def knows(self, answer): return False
     def remember(self, answer): pass
@@ -28,32 +32,84 @@ said = approver.approve(ToolCall.of("c", "exec_shell", {"command": "rm -rf /"}),
 print(type(said).__name__, flush=True)
 """
 AGAIN = b"Please type y, n or a: "
+AT_ONCE: list[tuple[bytes, ...]] = [
+    (b"y\n",),
+    (b"y", b"\n"),
+    (b"y\n", b"rm"),
+    (b"a\nls\n",),
+    (b"\x1b[200~y\n\x1b[201~",),
+]
 PASTED = [
+    b"y\n",
+    b"y\r",
     b"y\n\n",
     b"y\ny\n",
     b"y\nrm",
-    b"a\nls\n",
+    b"Y\n",
+    b"yes\n",
+    b" y \n",
+    b"a\n",
+    b"always\n",
+    b"n\n",
+    b"x\x7fy\n",
+    b"x\x15y\n",
     b"\x1b[200~y\x1b[201~\n",
-    b"\x1b[200~y\n\x1b[201~",
-    b"\x1b[200~\x1b[201~y\n",
-    b"\x1b[200~ls\x1b[201~\ny\n",
-    b"y\x1b\n",
-    b"y\x00\n",
-    b"yes, of course\n",
-    "ｙ\n".encode(),
+]
+NO_ANSWERS = [
+    b"\x1b[200~y\x1b[201~",
+    b"\x1b[200~\x1b[201~y",
+    b"\x1b[200~ls\x1b[201~",
+    b"y\x1b",
+    b"y\x00",
+    b"y\xc2\x80",
+    b"yes, of course",
+    "ｙ".encode(),
+    "у".encode(),
+    "y\u200b".encode(),
 ]
 
 
 def test_what_is_pasted_answers_nothing() -> None:
-    """More than one line at once, and anything between a terminal's marks of a paste, is asked about again."""
+    """A line that comes with its end, or with more behind it, is asked about again; a person's no is one."""
     with on_terminal([sys.executable, "-c", ASK], piped=True) as asked:
         assert asked.process.stdout is not None
         asked.wait_for(b"Allow? ")
-        for count, keys in enumerate(PASTED, 1):
-            asked.type(keys)
+        for count, parts in enumerate(AT_ONCE, 1):
+            for part in parts:
+                asked.paste(part)
             asked.wait_for(AGAIN, times=count)
         asked.type(b"n\n")
         assert "Deny\n" == asked.process.stdout.read().decode().removeprefix("started\n")
+    assert b"this came too fast" in asked.shown
+
+
+@pytest.mark.parametrize("keys", PASTED)
+def test_a_line_that_comes_with_its_end_was_not_typed(keys: bytes) -> None:
+    """Whatever it says, and whether or not a terminal marks what is pasted."""
+    line = TypedLine()
+    line.take(keys, is_after_pause=True)
+    assert (True, False) == (line.is_over, line.is_by_hand)
+
+
+@pytest.mark.parametrize("keys", NO_ANSWERS)
+def test_what_is_no_answer_stays_none(keys: bytes) -> None:
+    """Also where a hand pressed Enter behind it: marks of a paste, and letters that only look like one."""
+    line = TypedLine()
+    for read in (keys, b"\n"):
+        line.take(read, is_after_pause=True)
+    assert line.is_by_hand
+    assert (line.text or "").strip().lower() not in {"y", "yes", "a", "always"}
+
+
+@given(st.lists(st.binary(min_size=1, max_size=5), max_size=6), st.binary(max_size=4))
+def test_no_read_that_holds_more_than_enter_ends_a_line_by_hand(reads: list[bytes], before: bytes) -> None:
+    """Whatever comes, a line counts as typed only where Enter was all that was read, and there was a pause."""
+    line = TypedLine()
+    for read in (*reads, before + b"y\n"):
+        if not line.is_over:
+            line.take(read, is_after_pause=True)
+            assert not line.is_by_hand or read in (b"\n", b"\r")
+    assert line.is_over
 
 
 def test_keys_of_the_moment_in_which_the_question_appears_answer_nothing() -> None:

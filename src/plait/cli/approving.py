@@ -71,7 +71,7 @@ class Asking(Protocol):
 class Ground(Protocol):
     """What an approver needs of the session that it judges for."""
 
-    def look(self, call: ToolCall) -> Look:
+    def look(self, call: ToolCall, tool: Tool) -> Look:
         """Find where the paths of a call lead, and hold on to it."""
         ...
 
@@ -125,7 +125,7 @@ class RunApprover:
 
     def would_ask(self, call: ToolCall, tool: Tool) -> bool:
         """Say whether this call is one to ask about."""
-        look = self._ground().look(call)
+        look = self._ground().look(call, tool)
         look.close()
         return not self._is_free(call, tool, look)
 
@@ -138,7 +138,7 @@ class RunApprover:
         self.denials.append(Denial(call, "rule", rule=rule))
 
     def _judge(self, call: ToolCall, tool: Tool, why: str) -> Allow | Deny:
-        look = self._ground().look(call)
+        look = self._ground().look(call, tool)
         try:
             said = self._said(call, tool, look, why)
         except BaseException:

@@ -42,11 +42,24 @@ def question(call: ToolCall, why: str = "", *, led: Sequence[Led] = (), tool: To
     for name, value in rest.items():
         lines += _marked("+", f"{name}: {value if isinstance(value, str) else dump(value)}")
     lines += _words(body) if what == _RUN else ()
-    lines += [line for each in led if each.real != each.path for line in _marked(">", f"leads to {each.real}")]
+    named = named_paths(call)
+    lines += [line for each in led if _is_news(each, named) for line in _marked(">", f"leads to {each.real}")]
     lines += [line for word in lookalikes(body) for line in _marked("!", word)]
     lines += _told_by(tool)
-    lines += [f"  {line}" for line in literal(f"You are asked because of {why}")] if why else []
+    lines += _reasons(why) if why else ()
     return "\n".join([*lines, PROMPT])
+
+
+def _reasons(why: str) -> Iterator[str]:
+    """Yield why a person is asked: the reason, and what belongs to it below, such as how a tool has changed."""
+    first, *more = literal(f"You are asked because of {why}")
+    yield f"  {first}"
+    yield from (f"  ~ {line}" for line in more)
+
+
+def _is_news(led: Led, named: Sequence[str]) -> bool:
+    """Say whether the question does not say anyway where a path leads: through a link, or under a spec's own names."""
+    return led.real != led.path or led.path not in named
 
 
 _RUN: Final = "run this command"

@@ -15,13 +15,16 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from plait.cli.typed_line import TypedLine
 from plait.core.cancel import Cancel
 
 _DEVICE: Final = "/dev/tty"
-_LINE_BYTES_MAX: Final = 4096
+_KEYS_MAX: Final = 4096
 QUIET_S: Final = 0.3
 """How long nobody may have typed before an answer counts."""
-_PASTE_S: Final = 0.02
+_PASTE_S: Final = 0.03
+"""What comes closer together than this was not typed."""
+_TOO_FAST: Final = "(this came too fast to have been typed; press Enter by itself)\n"
 _PASTES_MARKED: Final = "\x1b[?2004h"
 """The terminal puts marks around what is pasted, which make it no answer."""
 _PASTES_AS_USUAL: Final = "\x1b[?2004l"
@@ -43,9 +46,9 @@ class Terminal:
         """Show `text` and return the line that is typed after it, without its end.
 
         The last line of the text, where the answer is typed, appears once the keyboard has been quiet for a moment:
-        what was typed before it, by somebody who had not seen the question, is thrown away. More than one line at once
-        was pasted and not typed: it is returned as the empty line. None when there is no terminal (any more), at its
-        end of file, and when `cancel` is given.
+        what was typed before it, by somebody who had not seen the question, is thrown away. A line that came with its
+        end, or with more behind it, was pasted and not typed: it is returned as the empty line, and the user is told.
+        None when there is no terminal (any more), at its end of file, and when `cancel` is given.
         """
         fd = _open()
         if fd is None:
@@ -54,10 +57,8 @@ class Terminal:
             before, newline, prompt = text.rpartition("\n")
             if not _becomes_quiet(fd, before + newline, cancel):
                 return None
-            _write(fd, prompt + _PASTES_MARKED)
             try:
-                line = _read_line(fd, cancel)
-                return "" if line and _holds_more(fd) else line
+                return _typed(fd, prompt, cancel)
             finally:
                 _write(fd, _PASTES_AS_USUAL)
         except OSError:
@@ -85,7 +86,7 @@ def _open() -> int | None:
 
 def _becomes_quiet(fd: int, text: str, cancel: Cancel) -> bool:
     """Show a text, and throw away what is typed until nobody has typed for a moment; False when `cancel` was given."""
-    with _unbuffered(fd, is_flushed=True), _Ring(cancel) as ring:
+    with _unbuffered(fd), _Ring(cancel) as ring:
         _write(fd, text)
         while True:
             ready, _, _ = select.select([fd, ring.fd], [], [], QUIET_S)
@@ -94,26 +95,44 @@ def _becomes_quiet(fd: int, text: str, cancel: Cancel) -> bool:
                 return False
             if not ready:
                 return True
-            if not os.read(fd, _LINE_BYTES_MAX):
-                raise OSError("the terminal has hung up")
+            _read(fd)
 
 
-def _holds_more(fd: int) -> bool:
-    """Say whether more was typed right behind a line than a hand can."""
-    with _unbuffered(fd, is_flushed=False):
-        return bool(select.select([fd], [], [], _PASTE_S)[0])
+def _typed(fd: int, prompt: str, cancel: Cancel) -> str | None:
+    """Show a prompt and return the line that is typed behind it."""
+    line = TypedLine()
+    with _unbuffered(fd), _Ring(cancel) as ring:
+        _write(fd, prompt + _PASTES_MARKED)
+        while not line.is_over:
+            # Only a wait that was in vain shows a pause: what is late to be read may all have been there before.
+            is_after_pause = not select.select([fd], [], [], _PASTE_S)[0]
+            ready, _, _ = select.select([fd, ring.fd], [], [])
+            if ring.fd in ready:
+                _write(fd, "\n")
+                return None
+            _write(fd, line.take(_read(fd), is_after_pause=is_after_pause))
+        if not line.text or (line.is_by_hand and not select.select([fd], [], [], _PASTE_S)[0]):
+            return line.text
+        _write(fd, _TOO_FAST)
+        return ""
+
+
+def _read(fd: int) -> bytes:
+    if keys := os.read(fd, _KEYS_MAX):
+        return keys
+    raise OSError("the terminal has hung up")
 
 
 @contextmanager
-def _unbuffered(fd: int, *, is_flushed: bool) -> Iterator[None]:
-    """Get each key as it is typed, and show none; afterwards what was typed meanwhile is thrown away."""
+def _unbuffered(fd: int) -> Iterator[None]:
+    """Get each key as it is typed, and show none; what was typed before, and is left over, is thrown away."""
     import termios
 
     try:
         before = termios.tcgetattr(fd)
         quiet = [*before]
         quiet[3] &= ~(termios.ICANON | termios.ECHO)
-        termios.tcsetattr(fd, termios.TCSAFLUSH if is_flushed else termios.TCSANOW, quiet)
+        termios.tcsetattr(fd, termios.TCSAFLUSH, quiet)
         try:
             yield
         finally:
@@ -127,16 +146,6 @@ def _write(fd: int, text: str) -> None:
     data = memoryview(text.encode(encoding, "backslashreplace"))
     while data:
         data = data[os.write(fd, data) :]
-
-
-def _read_line(fd: int, cancel: Cancel) -> str | None:
-    with _Ring(cancel) as ring:
-        ready, _, _ = select.select([fd, ring.fd], [], [])
-        if ring.fd in ready:
-            _write(fd, "\n")
-            return None
-        line = os.read(fd, _LINE_BYTES_MAX)
-        return line.decode("utf-8", "replace").rstrip("\r\n") if line else None
 
 
 class _Ring:

@@ -6,15 +6,12 @@ Floor: 4. Owns: which names those are; never: a rule or a hook.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from plait.core.messages import ToolCall
 from plait.hooks.names import Called
 from plait.kernel.tools import Tool
-from plait.tools.definitions import CANONICAL_TOOLS, SUPERSEDED_TOOLS
+from plait.tools.behind import built_in_behind
 from plait.tools.renames import names_of
-
-_BY_FUNCTION: Final = {function: name for name, function in CANONICAL_TOOLS.items()}
 
 
 def called_of(call: ToolCall, tool: Tool, arguments: Mapping[str, object] | None = None) -> Called:
@@ -23,10 +20,9 @@ def called_of(call: ToolCall, tool: Tool, arguments: Mapping[str, object] | None
     A tool that is the shell under a name of its own is a shell to rules and hooks as well. Raises `JsonInvalid` for
     arguments that are none.
     """
-    function = tool.python_function_name
-    function = _BY_FUNCTION.get(SUPERSEDED_TOOLS.get(function, function), function)
+    function = built_in_behind(tool)
     names = dict.fromkeys((*names_of(call.name), *(names_of(tool.alias_of) if tool.alias_of else ())))
-    behind = names_of(function) if function in CANONICAL_TOOLS else ()
+    behind = names_of(function) if function else ()
     parameters = tool.resolved_parameters.get("properties")
     known = frozenset(parameters) if isinstance(parameters, dict) else frozenset[str]()
     return Called.of(call.name, (*names, *behind), call.arguments if arguments is None else arguments, known)

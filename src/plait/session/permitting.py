@@ -76,8 +76,8 @@ def gated(
         if told is not None and ruling.action == "deny":
             told(call, tool, ruling.why)
 
-    def grant(call: ToolCall, subject: Subject) -> None:
-        look = box.look(call)
+    def grant(call: ToolCall, tool: Tool, subject: Subject) -> None:
+        look = box.look(call, tool)
         if look.place == "outside" and {led.real for led in look.targets} <= {*subject.real_paths}:
             # It is the place that the rule, or the hook, allows, and stays the only one.
             box.allow_outside(call.id, look)

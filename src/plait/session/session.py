@@ -29,6 +29,7 @@ from plait.events.reducer import counts
 from plait.hands.reach import Place
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules
+from plait.kernel.tools import Tool
 from plait.session.aside_notes import Asides
 from plait.session.chosen import Chosen
 from plait.session.confining import Seat
@@ -327,16 +328,19 @@ class Session(dict[str, Any]):
         journal = self._live.log.journal
         return None if journal is None else journal.path.parent
 
-    def leads(self, call: ToolCall) -> Place:
-        """Say where the path of a file tool's call leads: for an approver that asks only about what is outside."""
-        return self._live.toolbox.leads(call)
+    def leads(self, call: ToolCall, tool: Tool | None = None) -> Place:
+        """Say where the path of a file tool's call leads: for an approver that asks only about what is outside.
 
-    def look(self, call: ToolCall) -> Look:
+        With `tool` also where a spec calls the tool and its arguments something else.
+        """
+        return self._live.toolbox.leads(call, tool)
+
+    def look(self, call: ToolCall, tool: Tool | None = None) -> Look:
         """Find where the paths of a file tool's call lead, and hold on to it: what a person is shown and says yes to.
 
         `allow_outside` takes the result over; otherwise the caller closes it.
         """
-        return self._live.toolbox.look(call)
+        return self._live.toolbox.look(call, tool)
 
     def allow_outside(self, call: ToolCall, look: Look) -> None:
         """Let one call write beyond the workspace where it led at the look; refused as stale when it does not then."""

@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Final, TextIO
 
 from plait.core.errors import ConfigError
@@ -22,9 +21,9 @@ from plait.tools import background_specs, definitions, dispatch as dispatching
 from plait.tools.answer import Answer, failure
 from plait.tools.asking import AskUser
 from plait.tools.background import with_default_timeout
+from plait.tools.behind import BY_FUNCTION, CURRENT, DONE_BY
 from plait.tools.board import Board
 from plait.tools.definitions import Definition
-from plait.tools.extra_specs import EXTRA
 from plait.tools.functions import LibraryFunctions
 from plait.tools.renames import RENAMED, canonical
 from plait.tools.rtk import Rtk
@@ -34,25 +33,6 @@ from plait.tools.todo import TodoList
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 _DEFAULT_TOOLS: Final = (definitions.READ_FILE, definitions.WRITE_FILE, definitions.STR_REPLACE, definitions.EXEC_SHELL)
-_CURRENT: Final = {
-    known.function_name: known
-    for known in (*definitions.BUILT_IN, *definitions.ASKING, *background_specs.BACKGROUND, *EXTRA)
-}
-_BY_FUNCTION: Final[Mapping[str, Definition]] = MappingProxyType(
-    {
-        **_CURRENT,
-        **{old: _CURRENT[new] for old, new in definitions.SUPERSEDED_TOOLS.items()},
-        **{rename.function_name: _CURRENT["t_update"] for rename in RENAMED.values() if rename.function_name},
-        "t_execute_async": background_specs.NOHUP,
-    }
-)
-"""What each of the library's functions touches, under every name that it has."""
-
-_DONE_BY: Final[Mapping[str, str]] = MappingProxyType(
-    {name: "edit_file" if name == "t_edit_file" else known.name for name, known in _BY_FUNCTION.items()}
-)
-"""Which tool of a toolbox does what each function does."""
-
 Function = Callable[..., Any]
 
 
@@ -167,9 +147,9 @@ class Library:
         route = table.get(name) or _default_route(name)
         target, names = route.get("python_function"), route.get("param_map")
         found = self.functions.get(target) if isinstance(target, str) else target
-        definition, recovery = _BY_FUNCTION.get(target) if isinstance(target, str) else None, None
+        definition, recovery = BY_FUNCTION.get(target) if isinstance(target, str) else None, None
         if isinstance(target, str) and found is not None and found == getattr(self.own, target, None):
-            found, recovery = getattr(own, target), toolbox.recovery(_DONE_BY.get(target, ""))
+            found, recovery = getattr(own, target), toolbox.recovery(DONE_BY.get(target, ""))
         elif definition is not None:
             definition = replace(definition, is_parallel_safe=False)  # a program's own function in its place
         fn = found if callable(found) else _missing(name, target)
@@ -192,12 +172,12 @@ def default_tool_spec(*names: str) -> tuple[Schemas, DispatchTable]:
 
 def definition_of(name: str) -> Definition | None:
     """Return the built-in tool that a name means: its own, or that of the function which does it."""
-    by_name = {definition.name: definition for definition in _CURRENT.values()}
-    return by_name.get(name) or _BY_FUNCTION.get(name)
+    by_name = {definition.name: definition for definition in CURRENT.values()}
+    return by_name.get(name) or BY_FUNCTION.get(name)
 
 
 def _known(name: str) -> Definition:
-    known = {definition.name: definition for definition in _CURRENT.values()}
+    known = {definition.name: definition for definition in CURRENT.values()}
     if name not in known:
         near = [canonical(name)] if name in RENAMED else difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the built-in tools are {', '.join(known)}"
@@ -213,7 +193,7 @@ def _route(known: Definition) -> DispatchEntry:
 
 
 def _default_route(name: str) -> Mapping[str, object]:
-    known = next((known for known in _CURRENT.values() if known.name == name), None)
+    known = next((known for known in CURRENT.values() if known.name == name), None)
     return {} if known is None else dict(_route(known))
 
 

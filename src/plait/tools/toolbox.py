@@ -169,15 +169,15 @@ class Toolbox:
         """Return the two tools that put a question to the user."""
         return [known.tool(getattr(self, known.name)) for known in definitions.ASKING]
 
-    def leads(self, call: ToolCall) -> Place:
+    def leads(self, call: ToolCall, tool: Tool | None = None) -> Place:
         """Say where the paths of a file tool's call lead; `inside` for a call of any other tool."""
-        look = self.look(call)
+        look = self.look(call, tool)
         look.close()
         return look.place
 
-    def look(self, call: ToolCall) -> Look:
+    def look(self, call: ToolCall, tool: Tool | None = None) -> Look:
         """Find where the paths of a file tool's call lead, and hold on to it. The caller closes the result."""
-        return self._places.look(named_paths(call))
+        return self._places.look(named_paths(call, tool))
 
     def allow_outside(self, call_id: str, look: Look) -> None:
         """Let a call write where it led at the look, which is taken over; nowhere else, and at no secret place."""

@@ -63,7 +63,7 @@ class Floor:
         self.allowed: list[tuple[ToolCall, Looked]] = []
         self.answers: set[Answer] = set()
 
-    def look(self, call: ToolCall) -> Any:
+    def look(self, call: ToolCall, tool: Tool | None = None) -> Any:
         """Look."""
         self.looks.append(Looked(self.place))
         return self.looks[-1]

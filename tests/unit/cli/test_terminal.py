@@ -28,17 +28,17 @@ print(repr(Terminal().ask("The question\\nAllow? ", cancel)), flush=True)
 
 
 def test_the_answer_is_what_is_typed_after_the_question() -> None:
-    """Lines that were typed ahead are thrown away; stdin and stdout play no part."""
+    """Lines that were typed ahead are thrown away, keys take back what they should; no stream plays a part."""
     with on_terminal([sys.executable, "-c", ASK], piped=True) as asked:
         assert asked.process.stdin is not None
         assert asked.process.stdout is not None
         asked.process.stdout.readline()
-        asked.type(b"y\ny\nyes")
+        asked.paste(b"y\ny\nyes")
         asked.wait_for(b"yes")
         asked.process.stdin.write(b"go\n")
         asked.process.stdin.flush()
         asked.wait_for(b"Allow? ")
-        asked.type(b"no, thanks\n")
+        asked.type(b"no\xc3\xa9\x7f, \x15no, x\x08thanks\r")
 
         assert b"'no, thanks'\n" == asked.process.stdout.readline()
 

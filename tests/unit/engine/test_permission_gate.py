@@ -127,16 +127,21 @@ def test_a_rule_reaches_the_shell_under_a_name_of_its_own(tmp_path: Path) -> Non
     def t_read(path: str) -> str:
         return path
 
+    def t_execute_async(command: str) -> str:
+        return command
+
     gate = gate_of(str(tmp_path), {"Bash(rm:*)": "deny", "Read(./.env)": "deny"})
+    job = Tool("later", "", t_execute_async, param_map={"line": "command"})
     shell = Tool("terminal", "", t_run, param_map={"line": "command"})
     reader = Tool("cat", "", t_read, param_map={"file": "path"})
     calls = [
         (ToolCall("c1", "terminal", '{"line": "rm -rf x"}'), shell),
         (ToolCall("c1", "terminal", '{"line": "ls"}'), shell),
+        (ToolCall("c1", "later", '{"line": "rm -rf x"}'), job),
         (ToolCall("c1", "cat", '{"file": ".env"}'), reader),
         (ToolCall("c1", "cat", '{"file": "a"}'), reader),
     ]
-    assert ["deny", None, "deny", None] == [gate.before(call, tool, Cancel()).word for call, tool in calls]
+    assert ["deny", None, "deny", "deny", None] == [gate.before(call, tool, Cancel()).word for call, tool in calls]
 
 
 def test_what_is_no_json_and_what_is_no_hook_is_taken(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class Hear(Protocol):
 class Grant(Protocol):
     """Lets a call that a rule allows go where the rule looked."""
 
-    def __call__(self, call: ToolCall, subject: Subject, /) -> None:
+    def __call__(self, call: ToolCall, tool: Tool, subject: Subject, /) -> None:
         """Let it, as far as the file tools would not by themselves."""
 
 
@@ -66,7 +66,7 @@ class RulesGate:
         if ruling.action == "allow" and gate.word is None:
             gate = Gate(gate.call, "allow", ruling.why)
         if gate.word == "allow":
-            self._let(gate.call, subject)
+            self._let(gate.call, tool, subject)
         return gate
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
@@ -75,18 +75,18 @@ class RulesGate:
         if not isinstance(said, Allow):
             return said
         if said.call == call:
-            self._let(call, self._subject(call, tool))
+            self._let(call, tool, self._subject(call, tool))
             return said
         # What was judged is not what would run: nobody was asked about this one.
         subject, ruling = self._ruled(said.call, tool)
         if ruling.action in ("ask", "deny"):
             return Deny(DENIED.format(why=ruling.why))
-        self._let(said.call, subject)
+        self._let(said.call, tool, subject)
         return said
 
-    def _let(self, call: ToolCall, subject: Subject) -> None:
+    def _let(self, call: ToolCall, tool: Tool, subject: Subject) -> None:
         if self._grant is not None:
-            self._grant(call, subject)
+            self._grant(call, tool, subject)
 
     def _ruled(self, call: ToolCall, tool: Tool) -> tuple[Subject, Ruling]:
         subject = self._subject(call, tool)

@@ -28,8 +28,10 @@ from plait.engine.conversation import Conversation, Terms, Workbench, check_imag
 from plait.engine.limits import Limits
 from plait.engine.masking import finishing_of
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
+from plait.engine.room import with_counter
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
+from plait.kernel.counting import TokenCounter
 from plait.kernel.deferral import Deferral
 from plait.kernel.effects import End
 from plait.kernel.ports import Model, Options, Setup
@@ -102,6 +104,7 @@ class Agent(Generic[T]):
         on_event: Callable[[Event], None] | None = None,
         options: Options | None = None,
         rules: Rules | None = None,
+        token_counter: TokenCounter | str | None = None,
         on_boundary: BoundaryHook | None = None,
         strict_cache_proof: ProofMode = "auto",
         mcp_servers: object = None,
@@ -124,7 +127,7 @@ class Agent(Generic[T]):
             redact: take secrets out of tool results before the model sees them: the keys that this process holds, and
                 what looks like one.
             on_event: sees every event of every run, in the thread that runs it.
-            strict_cache_proof: whether the endpoint's prompt cache has to prove itself; see `plait.init_session`.
+            strict_cache_proof, token_counter: see `plait.init_session`.
             mcp_servers: MCP servers whose tools it has as well, see `plait.mcp_tools`; they end with the agent.
 
         Raises:
@@ -139,7 +142,8 @@ class Agent(Generic[T]):
         self._context = context
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
         # Agents that fail together must not ask again together.
-        self._rules = rules_of(self.limits, rules or Rules(), int.from_bytes(os.urandom(4), "big"))
+        rules = with_counter(rules or Rules(), token_counter, self._model)
+        self._rules = rules_of(self.limits, rules, int.from_bytes(os.urandom(4), "big"))
         self._on_event = on_event
         self._finishing = finishing_of(self.limits.max_tool_result_tokens, lambda: self._asked, redact)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary, shrinks=True)

@@ -18,6 +18,7 @@ from plait.engine.cache_proof import ProofMode
 from plait.engine.context_manager import ContextManager
 from plait.engine.limits import Limits
 from plait.engine.threads import Threads
+from plait.kernel.counting import TokenCounter
 from plait.kernel.ports import Options
 from plait.kernel.rules import Rules
 
@@ -38,6 +39,7 @@ class AgentOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     options: Options | None
     rules: Rules | None
+    token_counter: TokenCounter | str | None
     on_boundary: BoundaryHook | None
     strict_cache_proof: ProofMode
     mcp_servers: object

@@ -357,4 +357,4 @@ def spent_on(channel: object) -> Usage | None:
 
 def rules_of(limits: Limits, base: Rules, seed: int) -> Rules:
     """Return the loop's rules with this conversation's ceiling of steps and jitter."""
-    return Rules(limits.max_steps, base.retry.of(seed), base.guards, base.shrinking)
+    return Rules(limits.max_steps, base.retry.of(seed), base.guards, base.shrinking, token_counter=base.token_counter)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from plait.kernel.budget import Room
+from plait.kernel.counting import TokenCounter
 from plait.kernel.ports import Model, Setup
 from plait.kernel.rules import Rules
 from plait.kernel.threshold import trigger_of
@@ -31,9 +32,20 @@ def room_of(model: Model, setup: Setup) -> Room | None:
     return Room(window, usual=usual, reserve=reserve, system=setup.system, tools=setup.tools)
 
 
+def with_counter(rules: Rules, wanted: TokenCounter | str | None, model: Model) -> Rules:
+    """Return rules with what counts the model's tokens; raise `ConfigError` where that cannot be had."""
+    if wanted is None:
+        return rules
+    from plait.models.token_counters import token_counter_of  # most conversations estimate
+
+    return replace(rules, token_counter=token_counter_of(wanted, model.name))
+
+
 def rules_in(room: Room | None, rules: Rules) -> Rules:
     """Return rules with the room that requests have to fit into; what a compaction leaves fits well into it, too."""
-    rules = rules if room is None else replace(rules, room=room)
+    if room is not None:
+        room.count = rules.token_counter
+        rules = replace(rules, room=room)
     shrinking, trigger = rules.shrinking, trigger_of(rules)
     if shrinking.keep_last_turns is None:
         return rules

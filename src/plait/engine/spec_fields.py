@@ -73,6 +73,7 @@ FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "compaction_policy": "any",
         "compaction_min_chars": "number",
         "context_window": "count",
+        "token_counter": "text",
         "token_awareness_enabled": "yes_no",
         "token_awareness_budget_tokens": "count",
         "token_awareness_reminder_tokens": "number",

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from plait.core.exchange import ProviderFailed, ToolSchema
 from plait.core.messages import Message
 from plait.core.values import dataclass
+from plait.kernel.counting import Counted, TokenCounter, count_messages, count_system, count_tools
 from plait.kernel.gauge import LEAST_PER_UNIT, Measure, text_units, tool_units, units_of
 from plait.kernel.state import State
 
@@ -95,7 +96,7 @@ def fits(window: Quantity, reserved: Sequence[Accounted], history: Quantity, *, 
 class Room:
     """What the requests of a conversation have to fit into, and what all of them begin with."""
 
-    __slots__ = ("_head", "reserve", "system", "tools", "usual", "window")
+    __slots__ = ("_counted", "_head", "count", "reserve", "system", "tools", "usual", "window")
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Room:
         reserve: int = 0,
         system: str = "",
         tools: Sequence[ToolSchema] = (),
+        count: TokenCounter | None = None,
     ) -> None:
         """Describe the room.
 
@@ -113,7 +115,10 @@ class Room:
             usual: tokens that certainly fit, where no more is known: an endpoint's other models may take more.
             reserve: tokens of the answer, which `weigh` leaves room for.
             system, tools: as every request sends them.
+            count: counts the tokens of a text for this very model, in place of an estimate by its size.
         """
+        self.count = count
+        self._counted: tuple[Counted, Counted] | None = None
         self.window, self.usual, self.reserve = window, usual or window, reserve
         self.system, self.tools = system, tools
         self._head: tuple[int, int] | None = None
@@ -124,6 +129,20 @@ class Room:
         if self._head is None:
             self._head = text_units(self.system), tool_units(self.tools)
         return self._head
+
+    def counted(self, count: TokenCounter) -> tuple[Counted, Counted]:
+        """Tokens of the system prompt and of the tools, by an exact counter; counted when somebody asks first."""
+        if self._counted is None:
+            self._counted = count_system(self.system, count), count_tools(self.tools, count)
+        return self._counted
+
+    def head_tokens(self, per_unit: float) -> tuple[int, int]:
+        """Likely tokens of both."""
+        if self.count is None:
+            system, tools = self.head
+            return round(system * per_unit), round(tools * per_unit)
+        counted = self.counted(self.count)
+        return counted[0].likely, counted[1].likely
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +174,11 @@ def estimate(state: State, room: Room, extra: Sequence[Message] = ()) -> Estimat
         units = least_units = 0
         tokens, least = anchor.input + anchor.said, anchor.input
         fresh = [*history[anchor.length + 1 :], *extra]
+    if room.count is not None:
+        more = count_messages(fresh, room.count)
+        if anchor is None:
+            more += sum(room.counted(room.count), Counted(0, 0))
+        return Estimate(tokens + more.likely, least + more.least, per_unit, anchor is not None)
     units += units_of(fresh)
     least_units += units_of(fresh, image_tokens=0)
     return Estimate(
@@ -169,7 +193,7 @@ def weigh(state: State, room: Room, extra: Sequence[Message] = (), *, window: in
         window: in place of what certainly fits, for a threshold.
     """
     found = estimate(state, room, extra)
-    system, tools = (round(units * found.per_unit) for units in room.head)
+    system, tools = room.head_tokens(found.per_unit)
     whence: Provenance = "measured" if found.is_measured else "estimated"
     reserved = (
         Accounted("system", Quantity(system)),
@@ -213,6 +237,9 @@ def is_hopeless(state: State, room: Room) -> bool:
     history, start = state.history, len(state.history) - 1
     while start > 0 and history[start].role == "tool":
         start -= 1
+    if room.count is not None:
+        alone = sum(room.counted(room.count), count_messages(history[max(0, start) :], room.count))
+        return alone.least > room.window
     per_unit = state.gauge.per_unit(sum(room.head), history)
     units = sum(room.head) + units_of(history[max(0, start) :], image_tokens=0)
     return int(units * min(LEAST_PER_UNIT, per_unit / 2)) > room.window
@@ -225,9 +252,9 @@ def _most(newest: Measure, history: Sequence[Message]) -> int:
 def _told(state: State, room: Room, extra: Sequence[Message], found: Estimate) -> str:
     """Say how large each part is, and which messages are large."""
     assert room.window is not None
-    system, tools = (round(units * found.per_unit) for units in room.head)
+    system, tools = room.head_tokens(found.per_unit)
     messages = [*state.history, *extra]
-    sizes = [round(units_of((message,)) * found.per_unit) for message in messages]
+    sizes = [_likely(message, room, found.per_unit) for message in messages]
     words = [f"system prompt {system:,}", f"tools {tools:,}", f"messages {sum(sizes):,}"]
     large = [
         f"message {number} ({_what(message)}) {size:,}"
@@ -235,6 +262,12 @@ def _told(state: State, room: Room, extra: Sequence[Message], found: Estimate) -
         if size > room.window * _LARGE
     ]
     return ", ".join(words) + (f"; large are {', '.join(large[-3:])}" if large else "")
+
+
+def _likely(message: Message, room: Room, per_unit: float) -> int:
+    if room.count is None:
+        return round(units_of((message,)) * per_unit)
+    return count_messages((message,), room.count).likely
 
 
 def _what(message: Message) -> str:

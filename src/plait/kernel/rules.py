@@ -13,6 +13,7 @@ from plait.core.values import dataclass
 
 if TYPE_CHECKING:
     from plait.kernel.budget import Room
+    from plait.kernel.counting import TokenCounter
 
 _DOUBLINGS_MAX: Final = 64
 _AGE_S: Final = 10 * 365 * 86_400
@@ -105,6 +106,8 @@ class Rules:
     shrinking: Shrinking = field(default_factory=Shrinking)
     room: Room | None = None
     """What requests have to fit into; None: nobody knows, and the provider says."""
+    token_counter: TokenCounter | None = None
+    """Counts the tokens of a text exactly for the model; None: they are estimated from what the provider reports."""
 
 
 def _span(seconds: float) -> str:

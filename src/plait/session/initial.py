@@ -18,6 +18,7 @@ from plait.engine.base_host import rules_of
 from plait.engine.limits import Limits
 from plait.engine.spec import endpoint_of, model_of
 from plait.engine.spec_limits import limits_of_spec
+from plait.kernel.counting import TokenCounter
 from plait.kernel.rules import Retry, Rules
 from plait.models.endpoint import endpoint_of as parsed_endpoint, kept_address
 from plait.models.pinning import pin_of
@@ -89,7 +90,11 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         request_params=_request_params(schema, values["provider"]),
         context_window=schema.get("context_window"),
         streams=streams_of(schema) is True,
-        rules=rules_of(limits, Rules(retry=given["retry"] or Retry()), zlib.crc32(values["session_id"].encode())),
+        rules=rules_of(
+            limits,
+            Rules(retry=given["retry"] or Retry(), token_counter=_counter(schema, given)),
+            zlib.crc32(values["session_id"].encode()),
+        ),
         output=given["output"],
         step_reducer=given["step_reducer"],
         compaction_policy=None if isinstance(given["compaction_policy"], str) else given["compaction_policy"],
@@ -97,6 +102,15 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         seat=given["tool_executor"],
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )
+
+
+def _counter(schema: Mapping[str, Any], given: Mapping[str, Any]) -> TokenCounter | None:
+    wanted = given["token_counter"] or schema.get("token_counter")
+    if not wanted:
+        return None
+    from plait.models.token_counters import token_counter_of  # most sessions estimate
+
+    return token_counter_of(wanted, model_of(schema))
 
 
 def _request_params(schema: Mapping[str, Any], provider: object) -> dict[str, object]:

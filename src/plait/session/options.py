@@ -17,6 +17,7 @@ from plait.core.errors import ConfigError
 from plait.engine.approval import Approver
 from plait.engine.limits import Limits
 from plait.events.named import EventCallback
+from plait.kernel.counting import TokenCounter
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
@@ -118,6 +119,9 @@ class AgentOptions(TypedDict, total=False):
     a function of session, usage and phase, which decides."""
     compaction_min_chars: int | None
     """Less text than this is not summarised."""
+    token_counter: TokenCounter | str | None
+    """Counts the tokens of a text exactly: a function, `o200k`, `cl100k`, `auto` or the path of a `tokenizer.json`. As
+    the spec says unless given; without one sizes are estimated from what the endpoint reports."""
     opening_cancel: CancelToken | Cancel | None
     """Ends what opening waits for: hooks that are told of the start."""
     permissions: Mapping[str, Iterable[str]] | None

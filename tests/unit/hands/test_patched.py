@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.patches.patch import FilePatch, parse_patch
+from plait.hands.patches.parts import FilePatch
+from plait.hands.patches.patch import parse_patch
 from plait.hands.patches.patched import Patched, patched
 
 LINES = st.sampled_from(

@@ -14,7 +14,7 @@ from plait.core.values import dataclass
 from plait.hands import textfile
 from plait.hands.atomic import Mode
 from plait.hands.change import Version, WritePlan, existing_version, plan_data
-from plait.hands.patches.patch import Hunk
+from plait.hands.patches.parts import Hunk
 from plait.hands.patches.patched import patched
 from plait.hands.textfile import TextFile
 from plait.hands.workspace import Pinned

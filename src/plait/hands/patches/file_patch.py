@@ -22,7 +22,7 @@ from plait.hands.edit import plan_write
 from plait.hands.git_metadata import refuse_git_metadata
 from plait.hands.locks import FileLocks, Key, key_of
 from plait.hands.patches.draft import Draft, check_new, executable, with_mark
-from plait.hands.patches.patch import FilePatch, Patch
+from plait.hands.patches.parts import FilePatch, Patch
 from plait.hands.patches.patch_plan import Change, PatchPlan, Step
 from plait.hands.patches.patched import patched
 from plait.hands.workspace import Files, Pinned

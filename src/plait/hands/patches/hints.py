@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from plait.hands.patches.patch import Hunk
+from plait.hands.patches.parts import Hunk
 
 _SHOWN_LINES_MAX: Final = 8
 _SHOWN_CHARS_MAX: Final = 160

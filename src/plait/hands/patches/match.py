@@ -18,7 +18,7 @@ from plait.core.errors import Refusal
 from plait.core.values import dataclass
 from plait.hands.near_match import Shift, folded, shift_between
 from plait.hands.patches.hints import why_no_place
-from plait.hands.patches.patch import Hunk
+from plait.hands.patches.parts import Hunk
 
 How = Literal["exactly", "line ends", "blanks", "indentation", "characters"]
 """In what the lines of a hunk and of its place differ."""

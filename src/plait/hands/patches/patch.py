@@ -1,16 +1,18 @@
-"""What a patch says: which files it adds, changes, moves and deletes, line by line.
+"""Reading a patch: which files it adds, changes, moves and deletes, line by line.
 
-Floor: 2. Owns: the parts of a patch, and which of the two notations one is in; never: where a hunk belongs in a file.
+Floor: 2. Owns: which of the two notations one is in, and how large it may be; never: the notations (`v4a`, `unified`).
 """
 
 from __future__ import annotations
 
 import os.path
 import re
-from typing import Final, Literal
+from typing import Final
 
 from plait.core.errors import Refusal
-from plait.core.values import dataclass
+from plait.hands.patches.parts import Hunk, Patch
+from plait.hands.patches.unified import parse_unified
+from plait.hands.patches.v4a import is_v4a, parse_hunks, parse_v4a
 from plait.hands.textfile import require_text
 
 PATCH_CHARS_MAX: Final = 8 * 1024 * 1024
@@ -18,95 +20,17 @@ FILES_MAX: Final = 1_000
 HUNKS_MAX: Final = 10_000
 """Of one file."""
 
-Kind = Literal["add", "update", "delete"]
-Mark = Literal[" ", "-", "+"]
-
 _FENCED: Final = re.compile(r"\s*```[\w-]*\r?\n(.*?\n)```\s*", re.DOTALL)
 _HEREDOC: Final = re.compile(r"\s*(?:apply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\r?\n(.*?\n)\2\s*", re.DOTALL)
-V4A_BEGIN: Final = "*** Begin Patch"
-V4A_END: Final = "*** End Patch"
-_V4A_SECTION: Final = re.compile(r"\*\*\* (?:Add|Update|Delete) File:", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class PatchLine:
-    """One line of a hunk, without its line feed; a carriage return at its end is part of it."""
-
-    mark: Mark
-    text: str
-    has_end: bool = True
-    """False where the patch says that there is no line feed."""
-    is_implied: bool = False
-    """An empty line without a mark: an empty line of context, or only a gap in the patch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hunk:
-    """Lines of one place of a file: those that are there, those that go, those that come."""
-
-    lines: tuple[PatchLine, ...]
-    number: int
-    """Which hunk of its file it is, from 1."""
-    patch_line: int
-    """Where it begins in the patch, from 1."""
-    anchors: tuple[str, ...] = ()
-    """Lines that stand somewhere before it, in this order."""
-    line: int | None = None
-    """The line, from 1, at which the patch says that it is; of one that only adds, the line after which."""
-    is_at_end: bool = False
-
-    @property
-    def old(self) -> tuple[PatchLine, ...]:
-        """What has to be there."""
-        return tuple(line for line in self.lines if line.mark != "+")
-
-    @property
-    def speaks_of_the_end(self) -> bool:
-        """True when it says of some line that it has no line feed, so that all the others have one."""
-        return any(not line.has_end for line in self.lines)
-
-    def without_gap(self) -> Hunk:
-        """Return it without the empty lines at its end that may only be a gap in the patch."""
-        kept = list(self.lines)
-        while kept and kept[-1].is_implied:
-            kept.pop()
-        return Hunk(tuple(kept), self.number, self.patch_line, self.anchors, self.line, self.is_at_end)
-
-
-@dataclass(frozen=True, slots=True)
-class FilePatch:
-    """What is to become of one file."""
-
-    kind: Kind
-    path: str
-    patch_line: int
-    hunks: tuple[Hunk, ...] = ()
-    content: str = ""
-    """Of a file that is added."""
-    move_to: str | None = None
-    is_executable: bool | None = None
-    """Set where the patch changes it."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Every path that it touches."""
-        return (self.path,) if self.move_to is None else (self.path, self.move_to)
-
-
-Patch = tuple[FilePatch, ...]
 
 
 def parse_patch(text: str) -> Patch:
     """Read a patch in V4A or as a unified diff. Raises `Refusal` with the line at which it cannot be understood."""
-    from plait.hands.patches.unified import parse_unified
-    from plait.hands.patches.v4a import parse_v4a
-
     require_text(text, "the patch")
     if len(text) > PATCH_CHARS_MAX:
         raise Refusal("TOO_LARGE", f"the patch has {len(text)} characters", hint="send it in parts")
     lines = patch_lines(unwrapped(text))
-    is_v4a = any(line.rstrip() == V4A_BEGIN for line in lines) or _V4A_SECTION.search(text) is not None
-    files = parse_v4a(lines) if is_v4a else parse_unified(lines)
+    files = parse_v4a(lines) if is_v4a(text, lines) else parse_unified(lines)
     if len(files) > FILES_MAX:
         raise Refusal("TOO_LARGE", f"the patch is about {len(files)} files", hint="send it in parts")
     many = next((each for each in files if len(each.hunks) > HUNKS_MAX), None)
@@ -117,8 +41,6 @@ def parse_patch(text: str) -> Patch:
 
 def hunks_for(path: str, patch: str) -> tuple[Hunk, ...]:
     """Return the hunks of a patch that is to change one file and nothing else. Raises `Refusal`."""
-    from plait.hands.patches.v4a import parse_hunks
-
     lines = patch_lines(unwrapped(patch))
     if not any(line.startswith(("*** ", "--- ", "diff --git ")) for line in lines):
         hunks = parse_hunks(lines)
@@ -160,8 +82,3 @@ def patch_lines(text: str) -> list[str]:
     if lines and all(line.endswith("\r") for line in lines):
         return [line[:-1] for line in lines]
     return lines
-
-
-def not_understood(line: int, what: str, hint: str) -> Refusal:
-    """The refusal of a patch that cannot be read; `line` counts from 1."""
-    return Refusal("INVALID_INPUT", f"line {line} of the patch {what}", hint=hint, details={"patch_line": line})

@@ -14,7 +14,7 @@ from plait.core.errors import Refusal
 from plait.core.values import dataclass
 from plait.hands.near_match import Shift
 from plait.hands.patches.match import Ground, Placed, bare, place, shift_of
-from plait.hands.patches.patch import Hunk, PatchLine
+from plait.hands.patches.parts import Hunk, PatchLine
 
 _MARK: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.patches.patch import FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
+from plait.hands.patches.parts import FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
 
 _NUMBERS: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NOWHERE: Final = "/dev/null"

@@ -9,7 +9,7 @@ import re
 from typing import Final, cast
 
 from plait.core.errors import Refusal
-from plait.hands.patches.patch import V4A_BEGIN, V4A_END, FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
+from plait.hands.patches.parts import FilePatch, Hunk, Mark, Patch, PatchLine, not_understood
 
 GRAMMAR: Final = r"""start: begin_patch file+ end_patch
 begin_patch: "*** Begin Patch" LF
@@ -32,35 +32,43 @@ path: /[^\n]+/
 """
 """V4A as a Lark grammar."""
 
+_BEGIN: Final = "*** Begin Patch"
+_END: Final = "*** End Patch"
 _SECTION: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: ?(.*)")
+_ANY_SECTION: Final = re.compile(r"\*\*\* (?:Add|Update|Delete) File:")
 _MOVE: Final = re.compile(r"\*\*\* Move to: ?(.*)")
 _END_OF_FILE: Final = "*** End of File"
 _NUMBERS: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_END: Final = "\\ No newline"
 
 
+def is_v4a(text: str, lines: list[str]) -> bool:
+    """Say whether a patch is in this notation: by its frame, or by a section where the frame was forgotten."""
+    return any(line.rstrip() == _BEGIN for line in lines) or _ANY_SECTION.search(text) is not None
+
+
 def parse_v4a(lines: list[str]) -> Patch:
     """Read the lines of a patch. Raises `Refusal`."""
     files: list[FilePatch] = []
-    at = _next(lines, V4A_BEGIN, 0)
+    at = _next(lines, _BEGIN, 0)
     if at is None:
-        raise Refusal("INVALID_INPUT", f"the patch has no line {V4A_BEGIN!r}", hint=f"begin it with {V4A_BEGIN!r}")
+        raise Refusal("INVALID_INPUT", f"the patch has no line {_BEGIN!r}", hint=f"begin it with {_BEGIN!r}")
     while at is not None:
-        end = _next(lines, V4A_END, at + 1)
+        end = _next(lines, _END, at + 1)
         if end is None:
             raise Refusal(
                 "INVALID_INPUT",
-                f"the patch has no line {V4A_END!r}: it may have been cut off",
+                f"the patch has no line {_END!r}: it may have been cut off",
                 hint="send all of it again, in parts where it is long",
             )
         reader = _Reader(lines, at + 1, end)
         while (found := reader.section()) is not None:
             files.append(found)
-        at = _next(lines, V4A_BEGIN, end + 1)
+        at = _next(lines, _BEGIN, end + 1)
         rest = range(end + 1, len(lines) if at is None else at)
         behind = next((number for number in rest if lines[number].strip()), None)
         if behind is not None:
-            raise not_understood(behind + 1, f"stands behind {V4A_END!r}", "put everything in front of it")
+            raise not_understood(behind + 1, f"stands behind {_END!r}", "put everything in front of it")
     if not files:
         raise Refusal("INVALID_INPUT", "the patch names no file", hint="begin a section: *** Update File: path")
     return tuple(files)

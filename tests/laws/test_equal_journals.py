@@ -14,9 +14,9 @@ from plait.core.exchange import Reply
 from plait.core.facts import Entry, Fact, MessageAdded, ToolEnd
 from plait.core.messages import user
 from plait.core.usage import Usage
-from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.limits import Limits
+from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import Act, Allow, Approve, Boundary, Effect, Outcome, Plan, Record, Think
 from plait.kernel.log import MemoryLog

@@ -15,9 +15,9 @@ import pytest
 
 from plait.core.cancel import Cancel
 from plait.core.events import Delta, Event
-from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.limits import Limits
+from plait.engine.stage import Policy
 from plait.kernel.history import fault_in
 from plait.kernel.ports import Setup
 from plait.kernel.state import fold

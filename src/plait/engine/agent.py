@@ -21,14 +21,14 @@ from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
 from plait.core.values import dataclass
 from plait.engine.approval import Approver
-from plait.engine.base_host import BoundaryHook, Policy, rules_of
 from plait.engine.cache_proof import CacheTerms, ProofMode
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
-from plait.engine.limits import Limits
+from plait.engine.limits import Limits, rules_under
 from plait.engine.masking import finishing_of
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
 from plait.engine.room import with_counter
+from plait.engine.stage import BoundaryHook, Policy
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.counting import TokenCounter
@@ -143,7 +143,7 @@ class Agent(Generic[T]):
         self._options = options or Options(max_output_tokens=self.limits.max_output_tokens)
         # Agents that fail together must not ask again together.
         rules = with_counter(rules or Rules(), token_counter, self._model)
-        self._rules = rules_of(self.limits, rules, int.from_bytes(os.urandom(4), "big"))
+        self._rules = rules_under(self.limits, rules, int.from_bytes(os.urandom(4), "big"))
         self._on_event = on_event
         self._finishing = finishing_of(self.limits.max_tool_result_tokens, lambda: self._asked, redact)
         self._policy = Policy(approver, self.limits, self._finishing, plan_mode, on_boundary, shrinks=True)

@@ -20,9 +20,11 @@ from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
-from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
+from plait.engine.base_host import GRACE_S, BaseHost, spent_on
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, timed_out
+from plait.engine.deadline import deadline
 from plait.engine.gates import Question, Step, judged, looked_over, question_to
+from plait.engine.stage import Stage
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel
@@ -68,7 +70,7 @@ class AsyncHost(BaseHost):
         if ask.timeout_s is None:
             reply = await self._channel.think(ask, emit, self.cancel)
         else:
-            with self._deadline(ask.timeout_s) as cancel:
+            with deadline(self.cancel, ask.timeout_s) as cancel:
                 reply = await self._channel.think(ask, emit, cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
@@ -100,7 +102,7 @@ class AsyncHost(BaseHost):
         approver = self._policy.approver
         assert approver is not None
         if self._policy.plan_mode:
-            return self._plan_verdict(call) or self._keep_plan(call, await self._approves_plan(approver))
+            return self._plan.verdict(call) or self._plan.keep(call, await self._approves_plan(approver))
         approve = question_to(approver, insists)
         if is_async(approver):
             return as_verdict(await approve(call, tool), call)
@@ -139,7 +141,7 @@ class AsyncHost(BaseHost):
                 gates.tell()
 
     async def _approves_plan(self, approver: Approver) -> bool:
-        plan = self._plan()
+        plan = self._plan.calls()
         if is_async(approver):
             return await aapprove_plan(approver, plan)
         return await self._threads.arun(lambda: approve_plan(approver, plan))

@@ -21,13 +21,13 @@ from plait.core.images import IMAGE_BYTES_MAX
 from plait.core.messages import Image, Message, ToolCall, ToolResult
 from plait.core.values import dataclass
 from plait.engine.async_host import AsyncHost
-from plait.engine.base_host import Policy, Resolve, Stage
 from plait.engine.cache_proof import CacheTerms
 from plait.engine.cache_watch import CacheWatch
 from plait.engine.observers import Observers, teller
 from plait.engine.recovery import resolver
 from plait.engine.room import room_of, rules_in
 from plait.engine.side_calls import call_beside
+from plait.engine.stage import Policy, Resolve, Stage
 from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
 from plait.kernel.compact import compact_now

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.kernel.effects import Stop
+from plait.kernel.rules import Rules
 from plait.kernel.state import State
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class Limits:
                 "max_tool_calls",
             ),
         )
+
+
+def rules_under(limits: Limits, base: Rules, seed: int) -> Rules:
+    """Return the loop's rules with a conversation's ceiling of steps and jitter."""
+    return Rules(limits.max_steps, base.retry.of(seed), base.guards, base.shrinking, token_counter=base.token_counter)
 
 
 def has_ceilings(limits: Limits) -> bool:

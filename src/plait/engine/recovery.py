@@ -10,8 +10,8 @@ from typing import Final
 from plait.core.cancel import Cancel
 from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall, ToolResult
-from plait.engine.base_host import Resolve
 from plait.engine.calls import Finishing, result_of
+from plait.engine.stage import Resolve
 from plait.kernel.effects import Outcome
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable

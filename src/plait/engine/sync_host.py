@@ -24,9 +24,11 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
-from plait.engine.base_host import GRACE_S, BaseHost, Stage, spent_on
+from plait.engine.base_host import GRACE_S, BaseHost, spent_on
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, stopped, timed_out
+from plait.engine.deadline import deadline
 from plait.engine.gates import Question, judged, question_to
+from plait.engine.stage import Stage
 from plait.engine.sync_gates import SyncGates
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Interrupted, Outcome, Plan, Think
@@ -82,7 +84,7 @@ class SyncHost(BaseHost):
         if ask.timeout_s is None:
             reply = self._channel.think(ask, emit, self.cancel)
         else:
-            with self._deadline(ask.timeout_s) as cancel:
+            with deadline(self.cancel, ask.timeout_s) as cancel:
                 reply = self._channel.think(ask, emit, cancel)
         return self._end_thinking(reply, self._channel, self.log.append) if ask.purpose == "step" else reply
 
@@ -111,12 +113,12 @@ class SyncHost(BaseHost):
         approver, call = self._policy.approver, question.call
         assert approver is not None
         if self._policy.plan_mode:
-            return self._plan_verdict(call) or self._keep_plan(call, self._approves_plan(approver))
+            return self._plan.verdict(call) or self._plan.keep(call, self._approves_plan(approver))
         answer = question_to(approver, question.insists)(call, question.tool)
         return as_verdict(self._await(answer, None) if inspect.isawaitable(answer) else answer, call)
 
     def _approves_plan(self, approver: Approver) -> bool:
-        plan = self._plan()
+        plan = self._plan.calls()
         if is_async(approver):
             return self._await(aapprove_plan(approver, plan), None) is True
         return approve_plan(approver, plan)

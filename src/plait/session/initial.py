@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from plait.core.facts import Fact, MessageAdded
 from plait.core.usage import Usage
-from plait.engine.base_host import rules_of
-from plait.engine.limits import Limits
+from plait.engine.limits import Limits, rules_under
 from plait.engine.spec import endpoint_of, model_of
 from plait.engine.spec_limits import limits_of_spec
 from plait.kernel.counting import TokenCounter
@@ -90,7 +89,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         request_params=_request_params(schema, values["provider"]),
         context_window=schema.get("context_window"),
         streams=streams_of(schema) is True,
-        rules=rules_of(
+        rules=rules_under(
             limits,
             Rules(retry=given["retry"] or Retry(), token_counter=_counter(schema, given)),
             zlib.crc32(values["session_id"].encode()),

@@ -20,9 +20,9 @@ from plait.core.facts import MessageAdded, Observation, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
 from plait.engine.approval import Approver
-from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation
 from plait.engine.limits import Limits
+from plait.engine.stage import Policy
 from plait.engine.structured import OutputType, Wanted
 from plait.events.named import EventCallback
 from plait.events.reducer import counts

@@ -11,10 +11,10 @@ from typing import Any
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall, ToolResult, user
 from plait.engine.approval import AutoApprover
-from plait.engine.base_host import Policy
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.gates import Gate
 from plait.engine.limits import Limits
+from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import NOTHING, Allow, Ask, Deny, End, Interrupted, Plan, Stop, Think
 from plait.kernel.ports import Setup

@@ -266,7 +266,7 @@ def no_summary(_: Path) -> None:
             results={f"c{n}": "x" * 300 for n in range(20)},
         )
         world.run()
-        trace = play(_ended(compact(world.state, Shrinking(4), "test")), iter([answer]))
+        trace = play(_ended(compact(world.state, Rules(shrinking=Shrinking(4)), "test")), iter([answer]))
         assert End("gained") == trace.end
         (summary,) = [message for message in world.state.history if message.role == "summary"]
         assert "Tools used: look" in summary.content

@@ -376,7 +376,7 @@ def _read_reset(reader: _Reader) -> Reset:
 
 def _write_retry(fact: RetryScheduled) -> Json:
     data: Json = {"attempt": fact.attempt, "delay_ms": fact.delay_ms, "kind": fact.kind}
-    data |= _lean({"message": fact.message})
+    data |= _lean({"message": fact.message, "purpose": fact.purpose})
     if fact.usage is not None:
         data["usage"] = encode_usage(fact.usage)
     return data
@@ -389,6 +389,7 @@ def _read_retry(reader: _Reader) -> RetryScheduled:
         reader.text("kind"),
         reader.text("message", ""),
         _maybe_usage(reader),
+        reader.text("purpose", ""),
     )
 
 

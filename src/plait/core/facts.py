@@ -117,6 +117,8 @@ class RetryScheduled:
     kind: str
     message: str = ""
     usage: Usage | None = None
+    purpose: str = ""
+    """`compaction` where it asked for a summary, empty for a step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class Conversation:
         """
         with self._held():
             self._open_line()
-            return self._drive(compact_now(self.state, keep_last_turns, self._rules.shrinking), cancel)
+            return self._drive(compact_now(self.state, keep_last_turns, self._rules), cancel)
 
     def rewrite(self, start: int, end: int, messages: tuple[Message, ...], why: str) -> None:
         """Put other messages in the place of history from `start` to `end`, between turns.

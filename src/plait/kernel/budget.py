@@ -23,6 +23,8 @@ from plait.kernel.state import State
 Provenance = Literal["measured", "estimated", "unavailable"]
 Decision = Literal["fits", "compact", "oversized", "unavailable"]
 
+_HELD_BACK: Final = 64
+"""One token in so many is left over, where an answer is to have all that the window leaves."""
 _LARGE: Final = 1 / 4
 """A message with so much of the window is named in the error."""
 
@@ -158,22 +160,23 @@ class Estimate:
     """The provider has reported most of it."""
 
 
-def estimate(state: State, room: Room, extra: Sequence[Message] = ()) -> Estimate:
-    """Estimate the request that shows all of the history and `extra`."""
+def estimate(state: State, room: Room, extra: Sequence[Message] = (), length: int | None = None) -> Estimate:
+    """Estimate the request that shows all of the history, or its first messages, and `extra`."""
     history, head_units = state.history, sum(room.head)
+    length = len(history) if length is None else length
     gauge = state.gauge
     per_unit = gauge.per_unit(head_units, history)
     least_per_unit = min(LEAST_PER_UNIT, per_unit / 2)
-    anchor = gauge.anchor(head_units, history, per_unit)
+    anchor = gauge.anchor(head_units, history, per_unit, length)
     if anchor is None:
         units, least_units = head_units, head_units
         tokens = least = 0
-        fresh = [*history, *extra]
+        fresh = [*history[:length], *extra]
     else:
         # The answer is in the history now; in which form it goes back, reasoning included or not, is not known.
         units = least_units = 0
-        tokens, least = anchor.input + anchor.said, anchor.input
-        fresh = [*history[anchor.length + 1 :], *extra]
+        tokens, least = anchor.input + (anchor.said if anchor.length < length else 0), anchor.input
+        fresh = [*history[anchor.length + 1 : length], *extra]
     if room.count is not None:
         more = count_messages(fresh, room.count)
         if anchor is None:
@@ -228,6 +231,18 @@ def overflow_of(state: State, room: Room, extra: Sequence[Message] = ()) -> Prov
         phase="before",
         hint="leave out what is large, let history be summarised, or choose a model with a larger window",
     )
+
+
+def left_for_answer(state: State, room: Room, extra: Sequence[Message], length: int) -> int | None:
+    """Return how many tokens the window leaves to the answer when so many messages and `extra` are shown.
+
+    A little is held back, because part of it is estimated. None where nothing is known of the window; 0 or less where
+    the request itself is not likely to fit.
+    """
+    window = room.window or room.usual
+    if window is None or any(measure.input > window for measure in state.gauge.measures):
+        return None
+    return window - estimate(state, room, extra, length).tokens - window // _HELD_BACK
 
 
 def is_hopeless(state: State, room: Room) -> bool:

@@ -1,7 +1,7 @@
 """Making room: replace old history by a summary of it.
 
-Floor: 1. Owns: what the summary request says, what stands in when no model can write one, when a summary is no gain;
-never: which messages go (`spans`), or when it is due (the loop's rules and the host's plan say that).
+Floor: 1. Owns: what stands in when no model can write a summary, when a summary is no gain; never: which messages go
+(`spans`), how a model is asked (`summarizing`), or when it is due (the loop's rules and the host's plan say that).
 
 Laws: a call and its results are never parted; the task of the turn stays word for word; an earlier summary is
 merged into the new one; what gains nothing is not applied.
@@ -17,24 +17,17 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
 
-from plait.core.exchange import ProviderFailed, Reply, View
+from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import Observation, Reset
-from plait.core.messages import CUT, Message, Text, user
+from plait.core.messages import CUT, Message, Text
 from plait.core.usage import Usage
 from plait.kernel.deferral import carried
-from plait.kernel.effects import Effect, End, Interrupted, Think
-from plait.kernel.rules import Shrinking
+from plait.kernel.effects import Effect, End, Interrupted
+from plait.kernel.rules import Rules
 from plait.kernel.spans import Span, at, choose, kept_of, select_turns, weight
 from plait.kernel.state import State, record
+from plait.kernel.summarizing import asks, summary_of
 
-_REQUEST: Final = """The conversation is about to be shortened.
-Write the notes that the work can go on from, and nothing else:
-1. Objective: what was asked for, with every constraint that was stated.
-2. State: what is done, what is under way, what was decided and why.
-3. Files: each path that was read or changed, with what matters about it.
-4. Errors: what failed, and what was learned from it.
-5. Next: the steps that remain, in order.
-Keep names, numbers, paths and quotations exact. Do not call a tool."""
 _ASKED: Final = "asked"
 """Why history is made shorter between turns."""
 SKIPPED: Final = "compaction_skipped"
@@ -59,21 +52,21 @@ class Summary(NamedTuple):
 
 
 def compact(
-    state: State, shrinking: Shrinking, why: str, bounds: tuple[int, int] | None = None
+    state: State, rules: Rules, why: str, bounds: tuple[int, int] | None = None
 ) -> Generator[Effect, Any, bool]:
     """Summarise old history and record the replacement; say whether anything was gained.
 
     Args:
         bounds: what goes, where that has been decided already.
     """
-    span = choose(state, shrinking, why) if bounds is None else at(state, *bounds)
+    span = choose(state, rules.shrinking, why) if bounds is None else at(state, *bounds)
     if span is None:
         return False
-    summary = yield from _summarise(state, span, shrinking, why)
+    summary = yield from _summarise(state, span, rules, why)
     return (yield from _replace(state, span, summary, why))
 
 
-def compact_now(state: State, keep_last_turns: int, shrinking: Shrinking | None = None) -> Generator[Effect, Any, End]:
+def compact_now(state: State, keep_last_turns: int, rules: Rules | None = None) -> Generator[Effect, Any, End]:
     """Between turns, summarise all but the last turns; the end says how it went.
 
     It is `completed` where history was replaced, else the end's `detail` or `error` says why it was not. A failed
@@ -84,11 +77,14 @@ def compact_now(state: State, keep_last_turns: int, shrinking: Shrinking | None 
         return End(SKIPPED, detail=NOTHING_OLDER)
     text, usage, notes = structural(state.history[span.start : span.end]), None, list[Observation]()
     # The whole conversation is in the endpoint's cache; where it does not fit, what goes may.
-    for attempt, length in enumerate(dict.fromkeys((len(state.history), span.end)), 1):
+    rules = rules or Rules()
+    for attempt, ask in enumerate(asks(state, rules, tuple(dict.fromkeys((len(state.history), span.end)))), 1):
         if attempt > 1:
-            notes.append(noted(RETRIED, keep=len(state.history) - length))
+            notes.append(noted(RETRIED, keep=len(state.history) - ask.length))
+        if ask.fault:
+            continue
         try:
-            reply: Reply = yield _ask(state, length, shrinking or Shrinking(), attempt)
+            reply: Reply = yield from summary_of(state, rules, ask, attempt)
         except Interrupted as interrupt:
             if interrupt.usage is not None:
                 yield from record(state, _spent(span, interrupt.usage))
@@ -159,17 +155,20 @@ def structural(messages: Sequence[Message]) -> str:
     return "\n".join(lines)
 
 
-def _summarise(state: State, span: Span, shrinking: Shrinking, why: str) -> Generator[Effect, Any, Summary]:
+def _summarise(state: State, span: Span, rules: Rules, why: str) -> Generator[Effect, Any, Summary]:
     """Have the model write a summary; whatever comes of that, one is there in the end."""
     # After an overflow the whole history is known not to fit; otherwise the whole prefix is already cached.
     lengths = (span.end,) if why == "overflow" else tuple(dict.fromkeys((len(state.history), span.end)))
     listed, usage, problem = structural(state.history[span.start : span.end]), None, NO_SUMMARY
     notes: list[Observation] = []
-    for attempt, length in enumerate(lengths, 1):
+    for attempt, ask in enumerate(asks(state, rules, lengths), 1):
         if attempt > 1:
-            notes.append(noted(RETRIED, keep=len(state.history) - length))
+            notes.append(noted(RETRIED, keep=len(state.history) - ask.length))
+        if ask.fault:
+            problem = ask.fault
+            continue
         try:
-            reply: Reply = yield _ask(state, length, shrinking, attempt)
+            reply: Reply = yield from summary_of(state, rules, ask, attempt)
         except ProviderFailed as failure:
             usage, problem = _sum(usage, failure.usage), str(failure)
             if failure.kind == "context_overflow":
@@ -184,11 +183,6 @@ def _summarise(state: State, span: Span, shrinking: Shrinking, why: str) -> Gene
             return Summary(f"{text}\n{listed}" if reply.stop in CUT else text, usage, tuple(notes))
         break
     return Summary(listed, usage, (*notes, noted(UNPREPARED, reason=problem)))
-
-
-def _ask(state: State, length: int, shrinking: Shrinking, attempt: int) -> Think:
-    view = View(state.epoch, state.history, length, (user(_REQUEST, mark="compaction"),))
-    return Think(view, "compaction", attempt, shrinking.summary_tokens_max, shrinking.summary_timeout_s)
 
 
 def _sum(one: Usage | None, other: Usage | None) -> Usage | None:

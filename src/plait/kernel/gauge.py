@@ -89,9 +89,16 @@ class Gauge:
         plausible = sorted(ratio for ratio in known if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1])
         return plausible[len(plausible) // 2] if plausible else 1 / UNITS_PER_TOKEN
 
-    def anchor(self, head_units: int, history: Sequence[Message], per_unit: float) -> Measure | None:
-        """Return the newest measure that agrees with the others, None where there is none to build on."""
+    def anchor(
+        self, head_units: int, history: Sequence[Message], per_unit: float, length: int | None = None
+    ) -> Measure | None:
+        """Return the newest measure that agrees with the others, None where there is none to build on.
+
+        With `length`, one of no more messages than that.
+        """
         for measure in reversed(self.measures):
+            if length is not None and measure.length > length:
+                continue
             if per_unit / _OUTLIER <= self._ratio(measure, head_units, history) <= per_unit * _OUTLIER:
                 return measure
         return None

@@ -170,7 +170,7 @@ def _obey(state: State, plan: Plan, rules: Rules) -> Generator[Effect, Any, End 
     if plan.stop is not None:
         return End(plan.stop.reason, plan.final_reply, detail=plan.stop.detail)
     if plan.compact is not None:
-        yield from compact(state, rules.shrinking, plan.compact.why, plan.compact.bounds)
+        yield from compact(state, rules, plan.compact.why, plan.compact.bounds)
     if plan.replace is not None:
         there = plan.replace
         _refuse(fault_of_replacement(state.history, there))

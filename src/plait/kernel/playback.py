@@ -101,12 +101,16 @@ class Playback:
             is_thrown = fact.usage is not None and at.phase == "step"
             return NOTHING if is_loops or is_thrown else Plan(stop=Stop(fact.reason, fact.detail))
         plan, ahead = NOTHING, 0
-        if isinstance(fact, Reset) and fact.why == "compaction":
+        tried = self._tries_for_summary()
+        if isinstance(fact := self.peek(tried), Reset) and fact.why == "compaction":
             # One that was made after a request that did not fit comes to the same here.
-            plan, ahead = Plan(compact=Compact(bounds=(fact.start, fact.end))), 1
+            plan, ahead = Plan(compact=Compact(bounds=(fact.start, fact.end))), tried + 1
         elif isinstance(fact, Reset) and fact.why == "compaction_skipped":
             # Nothing is gained by what is longer than everything.
-            plan, ahead = Plan(compact=Compact(bounds=(fact.start, len(state.history)))), 1
+            plan, ahead = Plan(compact=Compact(bounds=(fact.start, len(state.history)))), tried + 1
+        elif tried and not (isinstance(fact, Reset) and fact.why in _AFTER_FAILURES):
+            # Stopped while it waited, or of no use and free.
+            plan, ahead = Plan(compact=Compact(bounds=(0, len(state.history)))), tried
         if isinstance(fact := self.peek(ahead), Reset) and fact.why not in _AFTER_FAILURES:
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1
@@ -119,16 +123,16 @@ class Playback:
 
     def failure(self) -> ProviderFailed | Interrupted | None:
         """Return what a model request failed with, or was stopped by; None where it was answered."""
-        match fact := self.next:
+        tried = self._tries_for_summary()
+        if tried and not isinstance(self.peek(tried), Reset):
+            return _failed("context_overflow")  # stopped while it waited to ask for the summary once more
+        match fact := self.peek(tried):
             case RetryScheduled():
-                # The delay is stated, so that nobody has to guess it again.
-                failed = _failed(fact.kind, fact.message, fact.usage)
-                failed.retry_after_s, failed.retryable = fact.delay_ms / 1000, True
-                return failed
+                return _scheduled(fact)
             case Reset(why="compaction"):
                 return _failed("context_overflow")
             case Reset(why="overflow_skipped"):
-                return self._overflow(self.peek(1))
+                return self._overflow(self.peek(tried + 1))
             case Reset(why="media"):
                 return _failed("request_too_large")
             case MessageAdded() if fact.message.marked("interrupted"):
@@ -143,6 +147,8 @@ class Playback:
     def summary(self, ask: Think) -> Reply | ProviderFailed | Interrupted:
         """Return the answer to a request for a summary."""
         fact = self.next
+        if isinstance(fact, RetryScheduled) and fact.purpose:
+            return _scheduled(fact)
         if not isinstance(fact, Reset) or fact.why != "compaction":
             # Nothing was gained by it: nothing is by this one. It left a trace where it was paid for, or wanted.
             useless = assistant("-a" * (weight(ask.view.history) + 1))
@@ -208,12 +214,17 @@ class Playback:
         cause = None if halt is None or halt.reason != "error" else halt.__cause__
         return cause if isinstance(cause, RuntimeError) else None
 
+    def _tries_for_summary(self) -> int:
+        """Return how many of the next facts are requests for a summary that failed and were made again."""
+        tried = 0
+        while isinstance(fact := self.peek(tried), RetryScheduled) and fact.purpose:
+            tried += 1
+        return tried
+
     def _overflow(self, then: Fact | None) -> ProviderFailed:
         """What did not fit, and could not be made to: the request is made again, or the turn ends."""
         if isinstance(then, RetryScheduled):
-            failed = _failed("context_overflow", then.message, then.usage)
-            failed.retry_after_s, failed.retryable = then.delay_ms / 1000, True
-            return failed
+            return _scheduled(replace(then, kind="context_overflow"))
         if isinstance(then, TurnEnd):
             return _failed("context_overflow", then.detail, then.usage)
         return _failed("context_overflow")
@@ -239,6 +250,13 @@ class Playback:
         if halt is not None:
             halt.outcomes = outcomes
         return halt
+
+
+def _scheduled(fact: RetryScheduled) -> ProviderFailed:
+    """Return the failure after which a request is made again as recorded: the delay is stated, nobody guesses it."""
+    failed = _failed(fact.kind, fact.message, fact.usage)
+    failed.retry_after_s, failed.retryable = fact.delay_ms / 1000, True
+    return failed
 
 
 def _verdict_in(fact: Fact, call: ToolCall) -> Allow | Deny | Ask | None:

@@ -265,6 +265,8 @@ class State:
             self._spend(fact.usage)
         if fact.is_skipped or fact.why == "compaction":
             self._note_shrink()
+            if self.retry is not None and self.retry.purpose:
+                self.retry = None
         if fact.is_skipped:
             return
         self.gauge.cut(fact.start, self.history)
@@ -293,7 +295,8 @@ class State:
         self.since_shrink = 0
 
     def _retry(self, fact: RetryScheduled) -> None:
-        self.attempts = fact.attempt
+        if not fact.purpose:
+            self.attempts = fact.attempt
         self.retry = fact
         self.waited_ms = 0
         if fact.usage is not None:

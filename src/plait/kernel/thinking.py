@@ -29,7 +29,7 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
     """Get one whole answer: wait and try again, or make room and try again, as far as the rules go."""
     extra: tuple[Message, ...] = ()
     while True:
-        if state.retry is not None:
+        if state.retry is not None and not state.retry.purpose:
             yield Wait(max(0, state.retry.delay_ms - state.waited_ms) / 1000)
         if rules.room is not None and (known := overflow_of(state, rules.room, extra)) is not None:
             if is_hopeless(state, rules.room):
@@ -47,7 +47,7 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
 
 def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, None]:
     is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
-    if is_overflow and (yield from compact(state, rules.shrinking, "overflow")):
+    if is_overflow and (yield from compact(state, rules, "overflow")):
         return
     if failure.kind == "request_too_large" and (yield from drop_media(state)):
         return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plait.testing.conformance import check_model
     from plait.testing.errors import InvalidScript, ScriptError, UnexpectedRequest, UnusedStep
     from plait.testing.listener import unused_url
+    from plait.testing.metering import Billed, Meter
     from plait.testing.model_steps import Asked, Fail, Silence
     from plait.testing.player import When
     from plait.testing.prefix_cache import Count, PrefixCache
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
 _HOMES: Final[Mapping[str, str]] = {
     "Asked": "model_steps",
+    "Billed": "metering",
     "Call": "steps",
     "Count": "prefix_cache",
     "Fail": "model_steps",
     "InvalidScript": "errors",
+    "Meter": "metering",
     "PrefixCache": "prefix_cache",
     "Raw": "steps",
     "Request": "request",
@@ -53,10 +56,12 @@ _HOMES: Final[Mapping[str, str]] = {
 
 __all__ = [
     "Asked",
+    "Billed",
     "Call",
     "Count",
     "Fail",
     "InvalidScript",
+    "Meter",
     "PrefixCache",
     "Raw",
     "Request",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from plait.testing.dialects import DIALECTS, Dialect, server_error
 from plait.testing.errors import ScriptError
 from plait.testing.faults import Fault, Refuse, Serving, Step
-from plait.testing.prefix_cache import PrefixCache, tokens
+from plait.testing.metering import Meter
 from plait.testing.response import Op, Pause, Response
 from plait.testing.steps import Raw, Say, as_answer, with_ids
 
@@ -38,10 +38,10 @@ def model_list(models: Sequence[str]) -> Response:
 class Answering:
     """Answers completion requests from a script, with one prompt cache for all of them."""
 
-    def __init__(self, player: Player[Request, Step], shape: UsageShape) -> None:
+    def __init__(self, player: Player[Request, Step], shape: UsageShape, meter: Meter) -> None:
         self._player = player
         self._shape = shape
-        self._cache = PrefixCache()
+        self._meter = meter
 
     def plan(self, request: Request) -> Iterable[Op]:
         """Choose the step for this request and say how its response is sent; never raises for a bad request."""
@@ -52,11 +52,14 @@ class Answering:
             prompt = dialect.prompt(request)
         except ValueError as wrong:
             return dialect.error(400, f"the request is not valid: {wrong}").plan()
+        overflow = self._meter.overflow(request.number, prompt, request.json)
+        if overflow is not None:
+            return dialect.overflow(overflow).plan()
         try:
             step = self._player.answer(request)
         except ScriptError as disagreement:
             return dialect.error(500, str(disagreement)).plan()
-        order = _Order(self._cache, self._shape, request, dialect, prompt)
+        order = _Order(self._meter, self._shape, request, dialect, prompt)
         response = order.render(step)
         if isinstance(self._player.upcoming, Refuse):
             # A client that kept this connection would find it reset, not refused.
@@ -69,7 +72,7 @@ class Answering:
 class _Order:
     """One request while its response is made."""
 
-    cache: PrefixCache
+    meter: Meter
     shape: UsageShape
     request: Request
     dialect: Dialect
@@ -83,13 +86,13 @@ class _Order:
 
     def _said(self, say: Say) -> Response:
         # Only what a model reads is cached: an error status never gets here.
-        count = replace(self.cache.count(self.prompt), output=max(1, tokens(say.output_bytes())))
+        count = self.meter.count(self.request.number, self.prompt, say.output_bytes())
         usage = self.shape(count) if say.usage is None else say.usage
         return self.dialect.render(with_ids(say, f"call_{self.request.number}"), self.request, usage)
 
     def _raw(self, raw: Raw) -> Response:
         if raw.status < 400:
-            self.cache.count(self.prompt)
+            self.meter.count(self.request.number, self.prompt)
         if not raw.framed:
             return Response((raw.data,), framing="none", delay_s=raw.delay_s)
         default = "text/event-stream" if self.request.stream else "application/json"

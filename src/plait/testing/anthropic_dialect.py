@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plait.testing.json_body import EVENT_HEADERS, JSON_HEADERS, count_of, dump, named_event, prompt_bytes
+from plait.testing.metering import Overflow
 from plait.testing.request import Request
 from plait.testing.response import Response
 from plait.testing.steps import Call, Say, argument_deltas, deltas, joined
@@ -55,6 +56,13 @@ class AnthropicDialect:
         kind = _ERRORS.get(status, "api_error")
         body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_script"}
         return Response((dump(body),), JSON_HEADERS, status)
+
+    def overflow(self, found: Overflow) -> Response:
+        if found.prompt > found.window:
+            return self.error(400, f"prompt is too long: {found.prompt} tokens > {found.window} maximum")
+        shares = f"{found.prompt} + {found.output_max} > {found.window}"
+        advice = "decrease input length or `max_tokens` and try again"
+        return self.error(400, f"input length and `max_tokens` exceed context limit: {shares}, {advice}")
 
     def error_event(self, error: Mapping[str, object]) -> bytes:
         return named_event({"type": "error", "error": error})

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from plait.testing.anthropic_dialect import AnthropicDialect
 from plait.testing.json_body import CREATED_AT_S, EVENT_HEADERS, JSON_HEADERS, dump, event, prompt_bytes
+from plait.testing.metering import Overflow
 from plait.testing.request import Request
 from plait.testing.response import Response, reason_of
 from plait.testing.responses_dialect import ResponsesDialect
@@ -40,6 +41,10 @@ class Dialect(Protocol):
 
     def error(self, status: int, message: str) -> Response:
         """Return an error in the words of this API."""
+        ...
+
+    def overflow(self, found: Overflow) -> Response:
+        """Return how this API refuses a request that is larger than the model's window."""
         ...
 
     def error_event(self, error: Mapping[str, object]) -> bytes:
@@ -79,6 +84,22 @@ class ChatDialect:
         kind = "server_error" if status >= 500 else "invalid_request_error"
         body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
         return Response((dump(body),), JSON_HEADERS, status)
+
+    def overflow(self, found: Overflow) -> Response:
+        if found.output_max:
+            total = found.prompt + found.output_max
+            shares = f"({found.prompt} in the messages, {found.output_max} in the completion)"
+            asked, advice = f"you requested {total} tokens {shares}", "messages or completion"
+        else:
+            asked, advice = f"your messages resulted in {found.prompt} tokens", "messages"
+        words = f"However, {asked}. Please reduce the length of the {advice}."
+        error = {
+            "message": f"This model's maximum context length is {found.window} tokens. {words}",
+            "type": "invalid_request_error",
+            "param": "messages",
+            "code": "context_length_exceeded",
+        }
+        return Response((dump({"error": error}),), JSON_HEADERS, 400)
 
     def error_event(self, error: Mapping[str, object]) -> bytes:
         return event({"error": error})

@@ -19,6 +19,7 @@ from plait.testing.json_body import (
     named_event,
     prompt_bytes,
 )
+from plait.testing.metering import Overflow
 from plait.testing.request import Request
 from plait.testing.response import Response
 from plait.testing.steps import Call, Say, argument_deltas, deltas, joined
@@ -45,6 +46,16 @@ class ResponsesDialect:
         kind = "server_error" if status >= 500 else "invalid_request_error"
         body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
         return Response((dump(body),), JSON_HEADERS, status)
+
+    def overflow(self, found: Overflow) -> Response:
+        del found  # this API does not say how large
+        error = {
+            "message": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            "type": "invalid_request_error",
+            "param": "input",
+            "code": "context_length_exceeded",
+        }
+        return Response((dump({"error": error}),), JSON_HEADERS, 400)
 
     def error_event(self, error: Mapping[str, object]) -> bytes:
         return named_event({"type": "error", **{name: value for name, value in error.items() if name != "type"}})

@@ -24,6 +24,7 @@ from plait.testing.errors import ScriptError
 from plait.testing.faults import Refuse, Step
 from plait.testing.http_in import HEAD_BYTES_MAX, BadHttp, HttpRequest, read_request
 from plait.testing.listener import Listener
+from plait.testing.metering import Meter
 from plait.testing.player import Player, When
 from plait.testing.request import Request
 from plait.testing.response import Op, Send
@@ -41,6 +42,7 @@ class ScriptServer:
     Args:
         script: steps and rules, or a function of the request (called in the server's thread).
         usage: how token counts are reported: a name in `usage_shapes.SHAPES` or a function.
+        meter: how tokens are counted, and what is refused for its size; `meter` has the log of both.
         models: the ids that `GET …/models` lists; any model may be asked for.
         repeat: begin the steps again when they are used up.
         allow_unused: do not complain about steps that nobody asked for.
@@ -55,6 +57,7 @@ class ScriptServer:
         script: Script,
         *,
         usage: str | UsageShape = "openai",
+        meter: Meter | None = None,
         models: Sequence[str] = ("scripted",),
         repeat: bool = False,
         allow_unused: bool = False,
@@ -63,7 +66,8 @@ class ScriptServer:
     ) -> None:
         self._player: Player[Request, Step] = Player(script, repeat=repeat, allow_unused=allow_unused)
         shape = usage_shapes.SHAPES[usage] if isinstance(usage, str) else usage
-        self._answering = Answering(self._player, shape)
+        self.meter = meter or Meter()
+        self._answering = Answering(self._player, shape, self.meter)
         self._models = tuple(models)
         self._address = (host, port)
         self._listener: Listener | None = None

@@ -91,7 +91,7 @@ def test_a_failure_is_paid_for() -> None:
     """What a failed request used counts; nothing else changes, and the error is the end's."""
     world = world_of(3)
     before, used = list(world.state.history), world.state.usage
-    failure = failed(usage=Usage(input=7, output=0))
+    failure = failed("auth", usage=Usage(input=7, output=0))
 
     trace = asked(world.state, 1, failure)
 

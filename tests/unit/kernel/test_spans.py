@@ -9,7 +9,7 @@ from plait.core.messages import PINNED, Control, Image, Message, Text, ToolResul
 from plait.kernel.compact import compact
 from plait.kernel.effects import Think
 from plait.kernel.history import fault_in
-from plait.kernel.rules import Shrinking
+from plait.kernel.rules import Rules, Shrinking
 from plait.kernel.scripted import play
 from plait.kernel.spans import (
     Compactable,
@@ -81,7 +81,7 @@ def test_a_compaction_leaves_what_it_must(state: State, shrinking: Shrinking, wh
     task = next((each for each in before[state.turn_began :] if each.role == "user"), None)
     rounds = {id(each) for index, each in enumerate(before) if is_pinned(before, index)}
 
-    trace = play(compact(state, shrinking, why), iter([answer_to(word)] * 2))  # type: ignore[arg-type, list-item]
+    trace = play(compact(state, Rules(shrinking=shrinking), why), iter([answer_to(word)] * 2))  # type: ignore[arg-type, list-item]
 
     after = state.history
     resets = [fact for fact in trace.facts if isinstance(fact, Reset) and not fact.is_skipped]

@@ -22,7 +22,7 @@ from plait.session.tasks import run_task
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
 from plait.testing import Call, Say, ScriptServer
-from plait.testing.faults import Stall, Status
+from plait.testing.faults import Reset as ConnectionReset, Stall, Status
 from plait.testing.request import Request
 from tests.unit.session.hooked import at
 
@@ -167,6 +167,29 @@ def test_a_summary_that_never_comes_is_a_list(broken: Any, monkeypatch: pytest.M
         assert all(data["summary"].startswith("Earlier: ") for data in heard.of("compaction"))
         assert len(heard.of("compaction")) == len(heard.of("compaction_preparation_skipped"))
         assert fault_in(session._live.conversation.state.history) is None
+
+
+def test_a_summary_that_fails_for_the_moment_is_asked_for_again() -> None:
+    """A rate limit, an overloaded endpoint and a lost connection are waited out, told, and cost no summary."""
+    heard = Heard()
+    at_once = {"Retry-After": "0"}
+    passing = [Status(429, headers=at_once), Status(503, headers=at_once), ConnectionReset("before_headers")]
+    failures = iter(passing)
+    steps = serving(lambda _, number: Call("look", {"n": number}) if number < 9 else "done")
+
+    def script(request: Request) -> Any:
+        return next(failures, SUMMARY) if is_summary(request) else steps(request)
+
+    with ScriptServer(script) as server, talk(server, heard, tools=[LOOK], compaction_trigger_tokens=4_000) as opened:
+        session, client = opened
+        result = run_turn(client, "any", session, "the task")
+        asked = [request for request in server.requests if is_summary(request)]
+    assert ("completed", "done") == (result.status, result.final_reply)
+    assert {SUMMARY} == {data["summary"] for data in heard.of("compaction")}
+    assert [] == heard.of("compaction_preparation_skipped")
+    assert len(passing) + len(heard.of("compaction")) == len(asked)
+    assert asked[0].body == asked[1].body == asked[2].body == asked[3].body
+    assert ["rate_limit", "unavailable", "unavailable"] == [data["kind"] for data in heard.of("retry_scheduled")]
 
 
 def _hasty(timeout_s: float) -> Callable[..., None]:

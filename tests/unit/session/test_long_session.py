@@ -1,8 +1,10 @@
-"""A turn of 300 steps in a small window: it finishes, its task is in every request, and the cache holds nearly all."""
+"""A turn of 300 steps in a small window, by what the server counts: it finishes, it is cheap, nothing of it is lost."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,74 +14,85 @@ from plait.cli.specs import built_in_spec
 from plait.core.facts import Reset
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool
-from plait.session.clients import create_client
+from plait.models.prices import Price
+from plait.models.registry import Descriptor, ModelRegistry, Provider
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
-from plait.testing import Call, Request, ScriptServer
-from plait.testing.faults import Status
+from plait.testing import Billed, Call, Meter, Request, Say, ScriptServer
+from tests.helpers.ideal_client import IdealClient, Tariff
 
 WINDOW = 16_000
 STEPS = 300
-CHARS_PER_TOKEN = 4
 TASK = "Look at every file, and say which one has the fault."
+TARIFF = Tariff(Decimal("1.25"), Decimal("0.125"), Decimal(10))
+NOTES = "Objective: find the fault. State: nothing so far. Next: the other files. " * 8
 
 
-def tokens_of(request: Request) -> int:
-    """Return how many tokens this server takes a request for."""
-    return len(request.body) // CHARS_PER_TOKEN
+def provider_meter() -> Meter:
+    """Count as a provider does: blocks of 128 tokens, none from fewer than 1,024, answers fit into the window too."""
+    return Meter(window=WINDOW, bytes_a_token=3, cached_min=1_024)
 
 
-def common(one: bytes, other: bytes) -> int:
-    """Return how many bytes two requests begin with alike."""
-    least, most = 0, min(len(one), len(other))
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
-    return least
+def wants_summary(request: Request) -> bool:
+    """Say whether a request asks for a summary."""
+    return bool(request.json.get("tool_choice") == "none")
+
+
+def script(steps: Iterator[int], request: Request) -> Any:
+    """Look at one file after the other, with a few words each time, and write notes where they are asked for."""
+    if wants_summary(request):
+        return NOTES
+    number = next(steps)
+    return Say(f"File {number} next.", calls=[Call("look", {"at": number})]) if number <= STEPS else "In none."
+
+
+LOOK = Tool("look", "Look.", lambda at: f"file {at}: " + "fine. " * 70, parameters={"type": "object"}, idempotent=True)
 
 
 def test_three_hundred_steps_in_a_small_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No request is refused, each has the task, nine tenths of it were in the request before, few are summaries."""
+    """Nothing is refused, each request has the task, 90 % is cached, and it costs at most 5 % more than the ideal."""
     monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     steps = itertools.count(1)
-    refused: list[int] = []
-
-    def script(request: Request) -> Any:
-        if tokens_of(request) > WINDOW:
-            refused.append(tokens_of(request))
-            message = f"This model's maximum context length is {WINDOW} tokens."
-            return Status(400, {"error": {"code": "context_length_exceeded", "message": message}})
-        if request.json.get("tool_choice") == "none":
-            return "Objective: find the fault. State: nothing so far. Next: the other files."
-        number = next(steps)
-        return Call("look", {"at": number}) if number <= STEPS else "In none."
-
-    look = Tool(
-        "look", "Look.", lambda at: f"file {at}: " + "fine. " * 70, parameters={"type": "object"}, idempotent=True
-    )
-    with ScriptServer(script) as server:
-        spec = {**built_in_spec("any", server.url), "context_window": WINDOW}
-        with (
-            create_client(spec) as client,
-            init_session(spec, tools=[look], session_id="s", strict_cache_proof=False) as session,
-        ):
+    with ScriptServer(lambda request: script(steps, request), meter=provider_meter()) as server:
+        prices = Price(TARIFF.fresh, TARIFF.output, TARIFF.cached)
+        sold = Descriptor("shop", "any", context_window=WINDOW, prices=prices)
+        client = ModelRegistry([Provider("shop", server.url)], {"any": sold}).resolve("any")
+        with init_session(
+            built_in_spec("any", server.url), tools=[LOOK], session_id="s", strict_cache_proof=False
+        ) as session:
             result = run_turn(client, "any", session, TASK)
             assert session.kept_in is not None
             facts = load_journal(session.kept_in / "journal.jsonl").facts
-        requests = server.requests
-    assert ("completed", "In none.", []) == (result.status, result.final_reply, refused)
+        requests, billed = server.requests, server.meter.billed
+        assert () == server.meter.refused
+    assert ("completed", "In none.") == (result.status, result.final_reply)
     assert all(TASK in request.body.decode() for request in requests)
     assert fault_in(session._live.conversation.state.history) is None
-    compactions = [fact for fact in facts if isinstance(fact, Reset)]
-    assert {"compaction"} == {fact.why for fact in compactions}
-    assert len(compactions) == sum(request.json.get("tool_choice") == "none" for request in requests)
-    assert STEPS + 1 + len(compactions) == len(requests)
-    # What an ideal client would send: as few summaries as the window allows, each going down to what is kept.
-    a_step = (len(requests[10].body) - len(requests[9].body)) // CHARS_PER_TOKEN
-    head, room = tokens_of(requests[0]), WINDOW - WINDOW // 4
-    assert len(compactions) <= 1.3 * STEPS * a_step / (room - head - 4 * a_step)
-    total = sum(len(request.body) for request in requests)
-    cached = sum(common(one.body, other.body) for one, other in itertools.pairwise(requests))
-    assert cached / total >= 0.9
+    summaries = [request for request in requests if wants_summary(request)]
+    assert ["compaction"] * len(summaries) == [fact.why for fact in facts if isinstance(fact, Reset)]
+    assert STEPS + 1 + len(summaries) == len(requests) == len(billed)
+    assert_few(summaries, billed)
+
+    ideal = IdealClient(provider_meter(), requests[0].tools, requests[0].messages[0], summaries[0].messages[-1])
+    share, cost, ideal_cost = step_share(summaries, billed), TARIFF.cost(billed), TARIFF.cost(ideal.play(facts))
+    print(f"{len(requests)} requests, {len(summaries)} of them for a summary; {share:.1%} of the prompts cached")
+    print(f"billed {cost} USD, ideal {ideal_cost} USD, told {result.turn_usage.cost} USD")
+    assert share >= 0.9
+    assert cost == result.turn_usage.cost
+    assert ideal_cost <= cost <= ideal_cost * Decimal("1.05")
+
+
+def step_share(summaries: Sequence[Request], billed: Sequence[Billed]) -> float:
+    """Return the cached share of all prompts but those of summaries, as the server counted it."""
+    numbers = {request.number for request in summaries}
+    counts = [bill.count for bill in billed if bill.number not in numbers]
+    return sum(count.cached for count in counts) / sum(count.prompt for count in counts)
+
+
+def assert_few(summaries: Sequence[Request], billed: Sequence[Billed]) -> None:
+    """Assert that there are about as few summaries as the window allows, each going down to what is kept."""
+    sizes = {bill.number: bill.count.prompt for bill in billed}
+    a_step, room = sizes[11] - sizes[10], WINDOW - WINDOW // 4
+    assert len(summaries) <= 1.3 * STEPS * a_step / (room - sizes[1] - 4 * a_step)

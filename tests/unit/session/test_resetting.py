@@ -294,9 +294,10 @@ def test_nothing_older_is_nothing_to_do() -> None:
 
 
 def test_a_request_that_fails_changes_nothing() -> None:
-    """The error is on the result and told of; the history is as it was."""
+    """The error that no waiting helps against is on the result and told of; the history is as it was."""
     events: list[NamedEvent] = []
-    script: list[Any] = [LONG, LONG, "Three.", Status(503), SUMMARY]
+    away = Status(503, headers={"Retry-After": "3600"})
+    script: list[Any] = [LONG, LONG, "Three.", away, SUMMARY]
     with (
         ScriptServer(script) as server,
         talk(server, 3, on_event=lambda _, event: events.append(event)) as (

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from plait.kernel.deferral import ActivationLimits
     from plait.kernel.effects import Allow, Ask, Deny
     from plait.kernel.ports import Options
-    from plait.kernel.rules import Retry, Rules
+    from plait.kernel.rules import Guards, Retry, Rules, Shrinking
     from plait.kernel.tools import Recovery, Tool, ToolContext, ToolTable
     from plait.models.chat_model import ChatModel, chat_model
     from plait.models.credentials import FromEnv
@@ -223,7 +223,7 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.kernel.deferral", "ActivationLimits"),
         ("plait.kernel.effects", "Allow Ask Deny"),
         ("plait.kernel.ports", "Options"),
-        ("plait.kernel.rules", "Retry Rules"),
+        ("plait.kernel.rules", "Guards Retry Rules Shrinking"),
         ("plait.kernel.tools", "Recovery Tool ToolContext ToolTable"),
         ("plait.models.chat_model", "ChatModel chat_model"),
         ("plait.models.credentials", "FromEnv"),
@@ -304,11 +304,11 @@ __all__ = [
     "CatalogRun", "ChatModel", "Checkpointer", "CliApprover", "CodingLimits", "CodingRequest", "Command", "Compacted",
     "Config", "ConfigError", "ContextManager", "ContextWindowExceededError", "ControlError",
     "DEFAULT_COMPACTION_KEEP_LAST_TURNS", "DEFAULT_COMPACTION_TARGET_TOKENS", "DEFAULT_COMPACTION_TRIGGER_TOKENS",
-    "DEFAULT_ENDPOINT", "DEFAULT_MAX_TOKENS", "DeferredCatalog", "Deny", "Descriptor", "DiskArtifacts",
-    "DockerSandbox", "DurableSink", "EventCallback", "FatalToolDispatchError", "FromCommand", "FromEnv", "FromFile",
-    "FromKeyring", "HookBlock", "HookDecision", "HookEntry", "HookHandler", "Image", "ImageContent", "InvalidHistory",
-    "InvalidOutput", "InvalidTools", "JournalCorrupt", "JournalError", "JournalFull", "JournalPoisoned",
-    "JournalState", "JournalVersion", "JsonlTelemetry", "KnownToolResult", "LimitReached", "Limits", "LocalSandbox",
+    "DEFAULT_ENDPOINT", "DEFAULT_MAX_TOKENS", "DeferredCatalog", "Deny", "Descriptor", "DiskArtifacts", "DockerSandbox",
+    "DurableSink", "EventCallback", "FatalToolDispatchError", "FromCommand", "FromEnv", "FromFile", "FromKeyring",
+    "Guards", "HookBlock", "HookDecision", "HookEntry", "HookHandler", "Image", "ImageContent", "InvalidHistory",
+    "InvalidOutput", "InvalidTools", "JournalCorrupt", "JournalError", "JournalFull", "JournalPoisoned", "JournalState",
+    "JournalVersion", "JsonlTelemetry", "KnownToolResult", "LimitReached", "Limits", "LocalSandbox",
     "LocalToolExecutor", "MCPClient", "MCPError", "MCPTools", "MemoryArtifacts", "Message", "ModelError",
     "ModelNotFound", "ModelOverloaded", "ModelProtocolError", "ModelRegistry", "ModelRequestError", "ModelTimeout",
     "ModelUnavailable", "NamedEvent", "Needs", "Network", "NextStep", "NullTelemetry", "OpenAI", "Options",
@@ -316,10 +316,10 @@ __all__ = [
     "Profile", "Provider", "QuotaExceeded", "RateLimitError", "RawHookResult", "Reasoning", "Recovery", "Refusal",
     "Replay", "RequestTooLarge", "ResourceLimits", "Retry", "Rewound", "RiskJudge", "Rules", "RunResult",
     "RunningServer", "SENDER_KINDS", "SUPERSEDED_TOOLS", "SandboxError", "SandboxPolicy", "SearchEvidence",
-    "SearchLimits", "Session", "SessionBusy", "SessionJournal", "SessionLimits", "SessionResult", "StepReducer",
-    "StepReduction", "StepTools", "SubprocessOpenAI", "Surface", "TOOL_LIBRARY", "Text", "Timeouts", "Tool",
-    "ToolCall", "ToolContext", "ToolExecutor", "ToolFault", "ToolRegistry", "ToolResult", "ToolSpec", "ToolTable",
-    "TrustRequired", "UnknownToolLoading", "UnsupportedFeature", "Usage", "__version__", "activate_tool",
+    "SearchLimits", "Session", "SessionBusy", "SessionJournal", "SessionLimits", "SessionResult", "Shrinking",
+    "StepReducer", "StepReduction", "StepTools", "SubprocessOpenAI", "Surface", "TOOL_LIBRARY", "Text", "Timeouts",
+    "Tool", "ToolCall", "ToolContext", "ToolExecutor", "ToolFault", "ToolRegistry", "ToolResult", "ToolSpec",
+    "ToolTable", "TrustRequired", "UnknownToolLoading", "UnsupportedFeature", "Usage", "__version__", "activate_tool",
     "build_runtime", "build_tool_spec", "bundled_prices", "chat_model", "check_and_display_pricing", "check_price",
     "clear_session", "coding_tools", "compact_session", "completion_notice", "console", "create_client", "decide",
     "dedupe_entries", "default_tool_spec", "discover_hook_dir", "dispatch", "drain_completions", "enable_nohup",

@@ -14,6 +14,7 @@ from plait.core.messages import Message, ToolCall, ToolResult
 from plait.core.values import dataclass
 from plait.kernel.deferral import is_mute
 from plait.kernel.effects import Stop
+from plait.kernel.rounds import CUT_OFF
 from plait.kernel.rules import Guards
 from plait.kernel.state import State
 
@@ -23,6 +24,9 @@ _REPEATED: Final = (
     "The last {count} rounds made the same tool calls and got the same results. "
     "Repeating them will not help: try another way, or say what stands in the way."
 )
+_CUT_AGAIN: Final = "the answer was cut off by the output limit again"
+_CIRCLING: Final = "loop_guard"
+_TRUNCATED: Final = "truncated"
 _PERIODS: Final = (1, 2, 3)
 _COMMENTS: Final = frozenset("label description explanation reason reasoning thought note comment purpose".split())
 """Arguments with which a model says why it calls a tool: a count in one of them makes no other call of it."""
@@ -40,13 +44,17 @@ def before_step(state: State, guards: Guards) -> Nudge | Stop | None:
     """Look at the rounds so far, before the model is asked again."""
     if state.history and state.history[-1].marked("guard"):
         return None  # told already, by a process that ended before it could ask
+    cut_off = _cut_off_rounds(state.history, state.turn_began)
+    if cut_off > guards.tellings_max:
+        # Told by the results of its calls, each time.
+        return Stop(_TRUNCATED if state.last_stop == "length" else "content_filter", _CUT_AGAIN)
     count = repeats(state.history, state.turn_began)
     if count >= guards.repeats_max:
-        return Stop("loop_guard", f"the same tool calls gave the same results {count} times")
+        return Stop(_CIRCLING, f"the same tool calls gave the same results {count} times")
     if count >= guards.repeats_told and count % guards.repeats_told == 0:
         words = _REPEATED.format(count=count)
         if not _was_said(state.history, words):
-            return _nudge(state, guards, words, "loop_guard", "the model keeps repeating itself")
+            return _nudge(state, guards, words, Stop(_CIRCLING, "the model keeps repeating itself"))
     return None
 
 
@@ -60,9 +68,9 @@ def at_answer(state: State, guards: Guards) -> Nudge | Stop | None:
     if state.last_stop == "content_filter":
         return Stop("content_filter", "the provider's content filter cut the answer off")
     if state.last_stop == "length":
-        return _nudge(state, guards, _CUT, "truncated", "the answer was cut off by the output limit again and again")
+        return _tell(state, guards, _CUT, Stop(_TRUNCATED, _CUT_AGAIN))
     if state.last_stop != "refusal" and not state.history[-1].content.strip():
-        return _nudge(state, guards, _EMPTY, "loop_guard", "the model gave empty answers")
+        return _tell(state, guards, _EMPTY, Stop(_CIRCLING, "the model gave empty answers"))
     return None
 
 
@@ -140,5 +148,26 @@ def _rounds_back(history: Sequence[Message], begin: int) -> Iterator[int]:
             return
 
 
-def _nudge(state: State, guards: Guards, text: str, reason: str, detail: str) -> Nudge | Stop:
-    return Nudge(text) if state.nudges < guards.nudges_max else Stop(reason, detail)
+def _cut_off_rounds(history: Sequence[Message], begin: int) -> int:
+    """Return how many rounds in a row, up to the last one, were not run because their answer was cut off."""
+    count = 0
+    for index in _rounds_back(history, begin):
+        if not all(result.said == CUT_OFF for result in history[index].tool_results):
+            break
+        count += 1
+    return count
+
+
+def _tell(state: State, guards: Guards, text: str, stop: Stop) -> Nudge | Stop:
+    """Say something to the model of its last answer, unless it was told so often and has done nothing else since."""
+    told = 0
+    for index in range(len(state.history) - 2, state.turn_began, -2):
+        message, answer = state.history[index], state.history[index - 1]
+        if not message.marked("guard") or answer.role != "assistant" or answer.tool_calls:
+            break
+        told += message.content == text
+    return stop if told >= guards.tellings_max else _nudge(state, guards, text, stop)
+
+
+def _nudge(state: State, guards: Guards, text: str, stop: Stop) -> Nudge | Stop:
+    return Nudge(text) if state.nudges < guards.nudges_max else stop

@@ -15,9 +15,10 @@ from plait.kernel.effects import Act, Allow, Approve, Ask, Deny, Effect, End, Ou
 from plait.kernel.state import Round, State, record
 from plait.kernel.tools import ToolTable
 
-_CUT_CALL: Final = (
+CUT_OFF: Final = (
     "Not run: the answer was cut off before its tool calls were complete. Send the call again, with less in one answer."
 )
+"""What a call is answered with that nobody can trust to be whole."""
 _DENIED: Final = "Denied by user."
 _UNSEEN: Final = (
     "Interrupted while it ran: it may have done all, part or nothing of its work. Check before repeating it."
@@ -27,7 +28,7 @@ _UNSEEN: Final = (
 def finish_round(state: State, round_: Round, tools: ToolTable) -> Generator[Effect, Any, End | None]:
     """Bring the open round to one result a call; the turn ends when it has to wait for an answer from outside."""
     if round_.cut:
-        yield from record(state, *unanswered(round_, _CUT_CALL, "error"))
+        yield from record(state, *unanswered(round_, CUT_OFF, "error"))
         return None
     for batch in tools.batches(round_.calls):
         yield from _run_batch(state, round_, tools, batch)

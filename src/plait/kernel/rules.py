@@ -71,6 +71,8 @@ class Guards:
     """Such rounds after which the turn ends: told once, it had as many rounds again to do something else."""
     nudges_max: int = 3
     """Warnings of any kind in a turn; the next concern ends it."""
+    tellings_max: int = 1
+    """How often in a row it is told of an empty answer, or of one that the output limit cut off; the next ends it."""
 
 
 @dataclass(frozen=True, slots=True)

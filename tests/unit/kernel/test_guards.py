@@ -7,8 +7,9 @@ import pytest
 from plait.core.messages import Message, StopReason, ToolCall, ToolResult, assistant, user
 from plait.kernel.effects import End, Plan
 from plait.kernel.guards import repeats
+from plait.kernel.history import fault_in
 from plait.kernel.rules import Guards, Rules
-from tests.helpers.worlds import World, call, said
+from tests.helpers.worlds import World, call, look_at, said
 
 
 def rounds(pattern: str) -> list[Message]:
@@ -160,28 +161,62 @@ def test_warnings_have_a_limit() -> None:
 
 
 def test_an_empty_answer_is_not_the_end() -> None:
-    """A model that says nothing is told so, and is stopped when it goes on saying nothing."""
+    """A model that says nothing is told so once, and is stopped when it goes on saying nothing."""
     once = World([said("  "), said("done")])
     always = World(lambda *_: said(""))
 
     assert End("completed", "done") == once.run()
     assert End("loop_guard", "", detail="the model gave empty answers") == always.run()
-    assert 4 == len(always.thinks)
+    assert 2 == len(always.thinks)
 
 
 def test_a_cut_answer_goes_on() -> None:
     """An answer cut by the output limit goes on in the next one, and the reply is both together."""
-    world = World([said("Once upon ", "length"), said("a time ", "length"), said("it ended.")])
+    world = World([said("Once upon a time ", "length"), said("it ended.")])
 
     assert End("completed", "Once upon a time it ended.") == world.run()
-    assert 2 == world.state.nudges
+    assert 1 == world.state.nudges
 
 
-def test_an_answer_cut_again_and_again_is_truncated() -> None:
-    """When it never ends, what there is is the reply and the reason says that it was cut."""
-    end = World(lambda state, _: said(f"{state.steps}", "length")).run()
+def test_an_answer_cut_again_is_truncated() -> None:
+    """When it is cut once more, what there is is the reply and the reason says that it was cut."""
+    world = World(lambda state, _: said(f"{state.steps}", "length"))
+    end = world.run()
 
-    assert ("truncated", "0123") == (end.reason, end.reply)
+    assert ("truncated", "01") == (end.reason, end.reply)
+    assert 2 == len(world.thinks)
+
+
+@pytest.mark.parametrize("stop", ["length", "content_filter"])
+def test_calls_cut_again_end_the_turn(stop: StopReason) -> None:
+    """Calls that were cut off are told so by their results; where the next ones are cut off as well it is over."""
+    world = World(lambda state, _: said(call("write", f"c{state.steps}", f'{{"text": "{state.steps}'), stop))
+
+    assert ("truncated" if stop == "length" else stop) == world.run().reason
+    assert (2, []) == (len(world.thinks), world.acts)
+    assert fault_in(world.state.history) is None
+
+
+def test_what_is_told_is_told_anew_after_progress() -> None:
+    """Only what happens again at once ends a turn: with calls that ran in between the model is told once more."""
+    work = iter(range(9))
+    answers = [said(""), said(call("look", "a")), said("", "length"), said(call("look", "b")), said(""), said("done")]
+    cut = [said([call("write", f"w{next(work)}")], "length"), said(look_at(f"l{next(work)}"))]
+
+    assert End("completed", "done") == World(answers).run()
+    assert End("completed", "done") == World([*cut, *cut, said("done")]).run()
+    alternating = World(lambda state, _: said("", "length") if state.steps % 2 else said(""))
+    assert ("loop_guard", 3) == (alternating.run().reason, len(alternating.thinks))
+
+
+def test_how_often_it_is_told_is_data() -> None:
+    """A model that needs many answers for one long text may be given them; all warnings of a turn have a limit."""
+    patient = Rules(guards=Guards(tellings_max=2))
+    long = World(lambda state, _: said(f"{state.steps}", "length"), rules=patient)
+
+    assert ("truncated", "012") == ((end := long.run()).reason, end.reply)
+    most = World(lambda *_: said(""), rules=Rules(guards=Guards(tellings_max=9, nudges_max=3)))
+    assert ("loop_guard", 4) == (most.run().reason, len(most.thinks))
 
 
 @pytest.mark.parametrize("text", ["", "half an ans"])

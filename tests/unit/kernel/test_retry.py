@@ -251,5 +251,10 @@ def test_defaults_are_the_documented_ones() -> None:
         Retry().cap_s,
         Retry().stated_wait_max_s,
     )
-    assert (3, 6, 3) == (Guards().repeats_told, Guards().repeats_max, Guards().nudges_max)
+    assert (3, 6, 1, 3) == (
+        Guards().repeats_told,
+        Guards().repeats_max,
+        Guards().tellings_max,
+        Guards().nudges_max,
+    )
     assert 25 == Rules().max_steps

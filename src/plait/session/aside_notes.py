@@ -17,7 +17,8 @@ from plait.events.reducer import counts, usage_told
 from plait.kernel.ports import Channel, Model, Setup
 
 if TYPE_CHECKING:
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
 
 
 @dataclass

@@ -25,8 +25,9 @@ from plait.models.errors import to_error
 from plait.session.aside_notes import Asides, settle_asides
 from plait.session.clients import Wishes, model_for
 from plait.session.defaults import BENCH
+from plait.session.live import Live
 from plait.session.readying import held, prepare
-from plait.session.session import Live, Session
+from plait.session.session import Session
 
 PREAMBLE: Final = (
     "A question aside, about this conversation as it stands. Answer it in words and call no tool; the work goes on "

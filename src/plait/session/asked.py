@@ -15,7 +15,8 @@ from plait.models.pinning import pin_of
 from plait.session.clients import Wishes, model_for
 from plait.session.kept.capture import WatchedModel, watched_client
 from plait.session.kept.recorded import PINNED
-from plait.session.session import Live, Session
+from plait.session.live import Live
+from plait.session.session import Session
 
 
 def model_asked(live: Live, client: object, name: str, session: Session) -> Model:

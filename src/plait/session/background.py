@@ -15,7 +15,8 @@ from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
 from plait.core.facts import Fact, MessageAdded, Observation, ToolEnd
 from plait.session.defaults import LIBRARY
-from plait.session.session import Live, Session
+from plait.session.live import Live
+from plait.session.session import Session
 from plait.tools.background import TOLD, completion_notice
 from plait.tools.board import Board, Completion
 

@@ -12,7 +12,9 @@ from plait.engine.result import error_of, status_of
 from plait.events.named import ContextOverflowAbort, Error
 from plait.kernel.effects import End
 from plait.session.clients import adapter_of
-from plait.session.session import Live, Session, follow
+from plait.session.following import follow
+from plait.session.live import Live
+from plait.session.session import Session
 
 
 def catch_up(session: Session, live: Live) -> None:

@@ -11,7 +11,7 @@ from plait.core.cancel import Cancel
 from plait.core.exchange import Reply
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import AsyncChannel, Channel, Emit, Setup
-from plait.session.session import Live
+from plait.session.live import Live
 
 _FORGONE: Final = "Not run: the conversation went elsewhere before the answer came."
 

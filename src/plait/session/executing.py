@@ -16,9 +16,10 @@ from plait.core.side_calls import side_call_told
 from plait.engine.recovery import resolver
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up
+from plait.session.live import Live
 from plait.session.mcp import take_over
 from plait.session.readying import begin, held, policy_of
-from plait.session.session import Live, Session
+from plait.session.session import Session
 
 
 def execute_tool_call(

@@ -25,9 +25,9 @@ from plait.session.cache_terms import cache_keys
 from plait.session.cancelling import signal_of
 from plait.session.kept.keeping import Kept
 from plait.session.kept.recorded import provider_recorded
+from plait.session.live import Settings
 from plait.session.options import SIDE_BY_SIDE
 from plait.session.permitting import permissions_of
-from plait.session.session import Settings
 from plait.session.spec_terms import is_structured, key_source_of, program_of, streams_of
 from plait.session.summaries.terms import compaction_keys
 

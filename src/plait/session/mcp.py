@@ -20,8 +20,9 @@ from plait.engine.trusting import vouched
 from plait.store.layout import state_home
 
 if TYPE_CHECKING:
+    from plait.session.live import Live
     from plait.session.mcp_servers import Attached
-    from plait.session.session import Live, Session
+    from plait.session.session import Session
     from plait.tools.spill import Spill
 
 FILE_NAME: Final = ".mcp.json"

@@ -23,7 +23,8 @@ from plait.tools.spec import build_tool_spec, schema_entry
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
     from plait.tools.spill import Spill
 
 LOGS: Final = "mcp-logs"

@@ -29,6 +29,7 @@ from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.chosen import chosen_in
 from plait.session.confining import seated
 from plait.session.defaults import BENCH, LIBRARY
+from plait.session.following import Following, follow
 from plait.session.hooks.sources import sources_of
 from plait.session.hub import Hub
 from plait.session.initial import settings_of, used_in, values_of
@@ -37,11 +38,12 @@ from plait.session.kept.heads import heads, loading_told
 from plait.session.kept.keeping import Kept, Target, keep, target_of
 from plait.session.kept.remembering import Remembered
 from plait.session.kept.snapshot import Snapshot, source_of
+from plait.session.live import Live, Recovery, Standing
 from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.senses.sensed import sensed_by
-from plait.session.session import REQUIRED, Following, Live, Recovery, Session, Standing, follow
+from plait.session.session import REQUIRED, Session
 from plait.session.spec_terms import check_spec, key_source_of
 from plait.session.tabling import dispatch_of, table_of, toolbox_options
 from plait.tools.extra_specs import ROLLBACK
@@ -195,8 +197,9 @@ def _open(
         capture=capture,
         told=sensed.told,
     )
-    live = Live(settings, conversation, following, mirror, hub, toolbox, used_before, standing)
+    live = Live(settings, conversation, mirror, hub, toolbox, used_before, standing)
     opened = Session(values, live)
+    following.begin(opened)
     live.sensing = sensed.begin(conversation, values, kept, cwd)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:

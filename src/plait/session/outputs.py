@@ -10,7 +10,8 @@ from dataclasses import replace
 from plait.engine.conversation import Terms
 from plait.engine.structured import Wanted, output_type_of
 from plait.kernel.ports import Model
-from plait.session.session import Live, Session
+from plait.session.live import Live
+from plait.session.session import Session
 from plait.tools.spec import schema_entry
 
 

@@ -22,13 +22,15 @@ from plait.session.asked import model_asked
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
 from plait.session.confining import fence_told
+from plait.session.following import follow
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
+from plait.session.live import Live
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
 from plait.session.prompt import sections_of
-from plait.session.session import Live, Session, follow
+from plait.session.session import Session
 from plait.session.summaries.terms import shrinking_of
 
 

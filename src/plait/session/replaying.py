@@ -28,8 +28,8 @@ from plait.session.clients import Wishes, create_client, model_for
 from plait.session.hooks.hooked import CONTEXT
 from plait.session.kept.heads import PROMPT, START, heads, setup_of, told_of
 from plait.session.kept.keeping import kept_at
+from plait.session.live import Live
 from plait.session.opening import init_session
-from plait.session.session import Live
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
 from plait.store.sessions import Sessions

@@ -18,7 +18,9 @@ from plait.core.side_calls import side_call_of
 from plait.kernel.state import fold
 from plait.kernel.tools import ToolTable
 from plait.session.closing import close_turn
-from plait.session.session import Live, Session, follow
+from plait.session.following import follow
+from plait.session.live import Live
+from plait.session.session import Session
 from plait.store.opening import load_journal
 from plait.store.turns import TurnMark, mark_of, turn_marks
 from plait.tools.changes import LOOKED_AT, REWOUND, Change, Changes

@@ -5,51 +5,21 @@ Floor: 5. Owns: the public keys and who is told of changes; never: opening one (
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
-from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError
-from plait.core.events import Committed, Event
-from plait.core.facts import MessageAdded, Observation, ToolStart
 from plait.core.messages import ToolCall
-from plait.core.usage import Usage
-from plait.engine.approval import Approver
-from plait.engine.conversation import Conversation
-from plait.engine.limits import Limits
-from plait.engine.stage import Policy
-from plait.engine.structured import OutputType, Wanted
 from plait.events.named import EventCallback
-from plait.events.reducer import counts
 from plait.hands.reach import Place
-from plait.kernel.ports import Model
-from plait.kernel.rules import Rules
-from plait.kernel.tools import Tool
-from plait.session.aside_notes import Asides
-from plait.session.chosen import Chosen
-from plait.session.confining import Seat
-from plait.session.hub import Hub
-from plait.session.kept.capture import Capture
-from plait.session.kept.session_log import SessionLog
-from plait.session.kept.snapshot import Snapshot
-from plait.session.mirror import Mirror
-from plait.session.prompt import Wording
-from plait.session.reducing import StepReducer
-from plait.session.summaries.terms import CompactionPolicy
+from plait.session.live import Live
 from plait.tools.looks import Look
-from plait.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from plait.engine.permissions.ruling import Permissions
-    from plait.session.hooks.hooking import SessionHooks
-    from plait.session.kept.remembering import Answer, Remembered
+    from plait.session.kept.remembering import Answer
     from plait.session.mcp_servers import Attached
-    from plait.session.senses.sensing import Sensing
 
 T = TypeVar("T")
 
@@ -77,138 +47,6 @@ class Key(Generic[T]):
 
     def __set__(self, session: Session, value: T) -> None:
         session[self._name] = value
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a session was opened with, beside what its keys say."""
-
-    supplement: str
-    bare: bool
-    approver: Approver | None
-    limits: Limits
-    max_turn_tokens: int | None
-    request_params: Mapping[str, object]
-    context_window: int | None
-    streams: bool
-    """The spec says that its endpoint streams."""
-    rules: Rules
-    output: OutputType[Any] | None = None
-    """What answers have to be, where that is more than text."""
-    step_reducer: StepReducer | None = None
-    compaction_policy: CompactionPolicy | None = None
-    """A host's own say in when history is made shorter."""
-    opening_cancel: Cancel | None = None
-    """Ends what opening waits for."""
-    permissions: Permissions | None = None
-    wording: Wording = field(default_factory=Wording)
-    """What its system prompt would be made of today."""
-    seat: Seat = field(default_factory=Seat)
-    """Where its calls run."""
-
-
-class Following:
-    """Keeps the keys of a session up to its conversation; has to hear of a fact before any handler does."""
-
-    session: Callable[[], Session | None] | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take a fact that is safe."""
-        session = None if self.session is None else self.session()
-        if session is None or not isinstance(event, Committed):
-            return
-        follow(session)
-        fact = event.entry.fact
-        if isinstance(fact, MessageAdded) and fact.message.role == "assistant":
-            session["llm_call_count"] += 1
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What an earlier process left undone."""
-
-    pending: tuple[str, ...]
-    """Ids of calls that were started and whose end nobody recorded."""
-    is_mid_turn: bool
-    torn_bytes: int
-    """Of an unfinished write at the end of the journal."""
-
-
-@dataclass
-class Standing:
-    """What a session has recorded of itself."""
-
-    log: SessionLog
-    cwd: str
-    key: Mapping[str, str]
-    """Where its key is: fields of an agent spec, never a key."""
-    setup: Mapping[str, object] | None
-    """What its requests have in common, as it was recorded last; None until the first turn began."""
-    snapshot: Snapshot
-    recovery: Recovery | None = None
-    """What is to be recorded of an earlier process's end, once."""
-    side_calls: Sequence[tuple[ToolCall, ToolStart]] = ()
-    """Calls of programs that an earlier process has not seen the end of."""
-    told: Mapping[str, object] = field(default_factory=dict)
-    """What is recorded of its prompt beside the setup when it begins."""
-    is_begun: bool = False
-    """A turn has begun since the session was opened."""
-    capture: Capture | None = None
-    """Takes everything that is sent, got and told, where somebody wants it."""
-
-    def close(self, *, is_orderly: bool) -> None:
-        """Record the end where a turn has begun, and let the files go; may be called twice."""
-        end = Observation("session_end", {"reason": "closed"})
-        try:
-            self.log.close(end if is_orderly and self.is_begun else None)
-        finally:
-            if self.capture is not None:
-                self.capture.close()
-
-
-@dataclass
-class Live:
-    """What a session needs while it is open."""
-
-    settings: Settings
-    conversation: Conversation
-    following: Following
-    mirror: Mirror
-    hub: Hub
-    toolbox: Toolbox
-    used_before: Usage
-    """What an earlier session used, from which this one goes on."""
-    standing: Standing
-    counted: Usage = Usage.ZERO
-    """What of this session's usage stands in `usage_totals`."""
-    model: tuple[object, str, Model] | None = None
-    """The client and the name of the last turn, and the model that they came to."""
-    policy: Policy | None = None
-    pinned: str | None = None
-    """The provider that a router chose in this turn, until it is recorded."""
-    wanted: Wanted | None = None
-    """How the session's own output type was asked for last."""
-    mcp: Attached | None = None
-    """Its MCP servers."""
-    hooks: SessionHooks | None = None
-    sensing: Sensing | None = None
-    """What its model is told beside questions and results."""
-    answers: Remembered | None = None
-    """What somebody has said yes to for good."""
-    chosen: Chosen = field(default_factory=Chosen)
-    """Tools that were taken away or added since."""
-    running: threading.Lock = field(default_factory=threading.Lock)
-    """Held during a turn."""
-    asides: Asides = field(default_factory=Asides)
-    signal: Cancel | None = None
-    """Stops the turn that is running."""
-    asked_again_at: int = 0
-    """Answers before hooks that did not want history shortened are asked again."""
-
-    @property
-    def log(self) -> SessionLog:
-        """Where the session's facts go."""
-        return self.standing.log
 
 
 class Session(dict[str, Any]):
@@ -270,7 +108,6 @@ class Session(dict[str, Any]):
         self._close_tools = weakref.finalize(self, live.toolbox.close)
         self._close_servers: Callable[[], object] | None = None
         self._close_log = weakref.finalize(self, live.standing.close, is_orderly=False)
-        live.following.session = weakref.ref(self)
 
     def __setitem__(self, key: str, value: Any) -> None:
         if key == "on_event":
@@ -398,15 +235,3 @@ class Session(dict[str, Any]):
 
 REQUIRED: Final = ("session_id", "model", "endpoint", "messages", "usage_totals", "llm_call_count", "session_start_ts")
 """Keys without which a session cannot be restored."""
-
-
-def follow(session: Session) -> None:
-    """Bring a session's keys up to its conversation."""
-    live: Live = session._live
-    state, items = live.conversation.state, session.get("messages")
-    if not isinstance(items, list):
-        raise ConfigError(f"session['messages'] is {items!r}", hint="it is a list of dicts; put one there")
-    live.mirror.follow(state.history, state.epoch, items)
-    if state.usage is not live.counted:
-        live.counted = state.usage
-        session["usage_totals"].update(counts(live.used_before + state.usage))

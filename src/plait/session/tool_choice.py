@@ -19,8 +19,9 @@ from plait.kernel.tools import Tool, ToolTable
 from plait.session import prompt
 from plait.session.chosen import ASKING, PutAway
 from plait.session.defaults import LIBRARY
+from plait.session.live import Live
 from plait.session.readying import begin, held
-from plait.session.session import Live, Session
+from plait.session.session import Session
 from plait.tools.aliases import alias_tools
 from plait.tools.docstrings import parse_tool_spec_from_docstring, tool_spec_to_schema
 from plait.tools.library import default_tool_spec, definition_of

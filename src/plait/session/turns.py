@@ -23,12 +23,13 @@ from plait.session.background import with_notice
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up, error_told
 from plait.session.hooks.hooked import hooked, rejected, submitted
+from plait.session.live import Live
 from plait.session.mcp import take_over
 from plait.session.readying import begin, held, note_setup, prepare, take_edits
 from plait.session.result import SessionResult
 from plait.session.sender import sender_header, sender_label, senders_noted
 from plait.session.senses.sensing import settled, with_senses
-from plait.session.session import Live, Session
+from plait.session.session import Session
 from plait.session.summaries.compacting import at_turn_end
 
 U = TypeVar("U")

@@ -16,7 +16,8 @@ from plait.session.result import SessionResult
 if TYPE_CHECKING:
     from plait.core.cancel import Cancel
     from plait.kernel.effects import End
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
 
 BLOCKED: Final = "user_prompt_blocked"
 """What is recorded of a prompt that hooks rejected."""

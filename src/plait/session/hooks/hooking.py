@@ -44,7 +44,8 @@ from plait.session.hooks.terms import (
 
 if TYPE_CHECKING:
     from plait.kernel.tools import Tool
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
 
 
 class SessionHooks:

@@ -27,7 +27,8 @@ from plait.session.hooks.hooking import SessionHooks
 from plait.session.hooks.sources import Sources
 
 if TYPE_CHECKING:
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
 
 
 def register_hook(

@@ -29,7 +29,7 @@ from plait.session.hooks.scratch import Scratch
 
 if TYPE_CHECKING:
     from plait.context.ground import Ground
-    from plait.session.session import Live
+    from plait.session.live import Live
 
 _HEAD: Final = ENVIRONMENT
 _TAIL: Final = "</environment>"

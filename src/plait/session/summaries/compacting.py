@@ -23,7 +23,8 @@ from plait.kernel.threshold import is_due
 from plait.session.catching_up import error_told
 
 if TYPE_CHECKING:
-    from plait.session.session import Live, Session
+    from plait.session.live import Live
+    from plait.session.session import Session
 
 
 def planned(session: Session, live: Live, at: Boundary) -> Plan | None:

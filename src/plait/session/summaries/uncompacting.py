@@ -14,8 +14,9 @@ from plait.core.facts import UNCOMPACT, Fact, Reset
 from plait.core.messages import Message
 from plait.kernel.state import State
 from plait.session.catching_up import catch_up
+from plait.session.following import follow
 from plait.session.readying import held, take_edits
-from plait.session.session import Session, follow
+from plait.session.session import Session
 from plait.store.opening import load_journal
 
 _KEPT_HINT: Final = "sessions that are kept can be brought back, from their first turn on"

@@ -18,7 +18,7 @@ from plait.session.opening import init_session
 from plait.session.replaying import replay_session
 from plait.session.resetting import clear_session
 from plait.testing import Say
-from tests.unit.session.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents, everywhere
+from tests.unit.session.hooks.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents, everywhere
 
 
 def write(path: Path, data: object) -> Path:

@@ -22,7 +22,7 @@ from plait.session.hooks import terms as hook_terms
 from plait.session.opening import init_session
 from plait.session.resetting import compact_session
 from plait.testing import Call, Fail, Say, ScriptedModel
-from tests.unit.session.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents
+from tests.unit.session.hooks.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents
 
 
 class Person:

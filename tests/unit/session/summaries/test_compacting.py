@@ -24,7 +24,7 @@ from plait.store.opening import load_journal
 from plait.testing import Call, Say, ScriptServer
 from plait.testing.faults import Reset as ConnectionReset, Stall, Status
 from plait.testing.request import Request
-from tests.unit.session.hooked import at
+from tests.unit.session.hooks.hooked import at
 
 WORDS = "It is a long story. " * 100
 TOO_LONG = Status(

@@ -40,8 +40,8 @@ def test_the_users_servers_and_those_of_a_file_are_there_and_the_repositorys_are
         ran = plait("run", *asked, cwd=work, env=env)
 
     assert (1, "Done.\n") == (ran.code, ran.out)
-    assert "the MCP server 'mine' is connected: 13 tools" in ran.err
-    assert "the MCP server 'more' is connected: 13 tools" in ran.err
+    assert "the MCP server 'mine' is connected: 14 tools" in ran.err
+    assert "the MCP server 'more' is connected: 14 tools" in ran.err
     assert f"{work / '.mcp.json'}' are not started: the repository is not trusted" in ran.err
     tools = [tool["function"]["name"] for tool in server.requests[0].tools]
     assert {"read_file", "mcp__mine__echo", "mcp__more__echo"} <= set(tools)

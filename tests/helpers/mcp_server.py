@@ -19,7 +19,7 @@ PNG = base64.b64encode(
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89"
     + b"\0" * 600
 ).decode()
-FAULTS = "chatty exits-at-once exits-at-initialize exits-at-first-line sleeps spawns deaf clash touches tools silent"
+FAULTS = "chatty clash deaf exits-at-{once,initialize,first-line} list silent sleeps spawns tools touches"
 
 
 def command(*faults: str) -> list[str]:
@@ -101,13 +101,22 @@ class Server:
             self.send({"id": number, "error": {"code": -32601, "message": "no such method"}})
 
     def page(self, cursor: str | None) -> dict[str, Any]:
-        tools = [tool(name, claims=self.turned) for name in [*TOOLS, *self.extra]]
+        tools = self.as_listed([tool(name, claims=self.turned) for name in [*TOOLS, *self.extra]])
         if "clash" in self.faults:
             tools += [tool("twice"), tool("twice"), tool("bad schema", {"type": "object", "properties": 7})]
         half = len(tools) // 2
         if cursor is None:
             return {"tools": tools[:half], "nextCursor": "more"}
         return {"tools": tools[half:]}
+
+    def as_listed(self, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the tools with what the file of `list=` has for them now: other fields by name, null for none."""
+        if not os.path.exists(place := self.faults.get("list", "")):
+            return tools
+        with open(place) as file:
+            told = json.load(file)
+        found = [(each, told.get(each["name"], {})) for each in [*tools, *map(tool, told.keys() - set(TOOLS))]]
+        return [{**each, **news} for each, news in found if news is not None]
 
     def call(self, id: object, name: str, arguments: dict[str, Any]) -> None:
         act = getattr(self, f"do_{name}", None)
@@ -173,6 +182,10 @@ class Server:
             self.send({"method": "notifications/tools/list_changed"})
         return "grown"
 
+    def do_relist(self) -> str:
+        self.send({"method": "notifications/tools/list_changed"})
+        return "told"
+
     def do_turn(self) -> str:
         self.turned = True
         self.send({"method": "notifications/tools/list_changed"})
@@ -195,7 +208,7 @@ class Server:
         return json.dumps(self.cancelled)
 
 
-TOOLS = "echo boom note environment picture mixed structured big flood grow turn ask told".split()
+TOOLS = "echo boom note environment picture mixed structured big flood grow turn relist ask told".split()
 READ_ONLY = {"echo", "environment", "picture", "mixed", "structured", "big", "told"}
 
 

@@ -119,6 +119,11 @@ class RunApprover:
         self._before_asking = before_asking
         self._tell = tell
 
+    @property
+    def agrees_unseen(self) -> bool:
+        """True where `--yes` agrees to a server's changed tool, because nobody is there to look at it."""
+        return self._says_yes and self._person is None
+
     def approve(self, call: ToolCall, tool: Tool) -> Allow | Deny:
         """Allow or deny one call; raises `Interrupted` when the question is cut short."""
         return self._judge(call, tool, "")

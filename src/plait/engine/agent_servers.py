@@ -10,7 +10,10 @@ import os
 from plait.core.cancel import Cancel
 from plait.core.events import Notice
 from plait.engine.calls import CHARS_PER_TOKEN
+from plait.engine.gates import Gates
+from plait.engine.held_tools import HeldToolsGate
 from plait.engine.observers import Observers
+from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool
 from plait.tools.mcp.answers import Bounds
@@ -39,6 +42,10 @@ class AgentServers:
         """Do what `tools` does, on any loop."""
         await self.servers.asettle()
         return self._present()
+
+    def gate(self, policy: Policy) -> Gates:
+        """Return the gate for tools that are not what was agreed to; a plan, which is judged whole, agrees to none."""
+        return HeldToolsGate(self.servers.holding, None if policy.plan_mode else policy.approver, policy.gates)
 
     def tell(self, observers: Observers) -> None:
         """Tell what there is to tell of the servers."""

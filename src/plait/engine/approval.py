@@ -32,8 +32,9 @@ class Approver(Protocol):
 
     It may have three methods more. `would_ask(call, tool)` says whether somebody would be asked, so that hooks answer
     or tell of a question only where there is one; `approve_asked(call, tool, why)` is asked in place of `approve` where
-    a rule or a hook wants a person to be asked, whatever the tool is; `ruled(call, tool, rule)` hears of a call that a
-    rule denied, without being asked.
+    a rule or a hook wants a person to be asked, whatever the tool is, or an MCP server's tool is not what was agreed
+    to; `ruled(call, tool, rule)` hears of a call that a rule denied, without being asked. One whose attribute
+    `agrees_unseen` is true agrees to such a changed tool for its session alone, without being asked.
     """
 
     def approve(self, call: ToolCall, tool: Tool) -> Any:

@@ -62,8 +62,11 @@ class CliApprover:
         return decide(self._policy, tool, call, self._allowlist) == "ask"
 
     def approve_asked(self, call: ToolCall, tool: Tool, why: str) -> bool:
-        """Ask the person, whatever the policy is: a rule or a hook wants it."""
-        self._output(f"[you are asked because of {' '.join(visible(why).split())}]")
+        """Ask the person, whatever the policy is: a rule, a hook or a changed tool wants it."""
+        first, *more = visible(why).split("\n")
+        self._output(f"[you are asked because of {first}]")
+        for line in more:
+            self._output(f"  ~ {line}")
         return self._asks(f"Approve {_shown(call)}? [y/N] ")
 
     def approve_plan(self, calls: Sequence[ToolCall], tools: Sequence[Tool]) -> bool:

@@ -31,6 +31,8 @@ class Gate:
     word: Literal["allow", "deny", "ask"] | None = None
     """`ask`: somebody is asked, whatever the tool is. `allow`: nobody is."""
     reason: str = ""
+    refusal: str = ""
+    """What the model is told of a no to what is asked, before the words of whoever said it."""
 
 
 class Gates(Protocol):
@@ -114,13 +116,15 @@ def judged(ground: Ground, call: ToolCall, tool: Tool, *, is_asked: bool) -> Gen
         return Allow(gate.call)
     approver = ground.approver
     if approver is None:
-        return Deny(NOBODY.format(reason=f": {gate.reason}" if gate.reason else "."))
+        return Deny(gate.refusal or NOBODY.format(reason=f": {gate.reason}" if gate.reason else "."))
     insists = gate.reason if gate.word == "ask" else None
     if insists is not None or would_ask(approver, gate.call, tool):
         said: Allow | Deny | None = yield Blocking(lambda cancel: ground.gates.permission(gate.call, tool, cancel))
         if isinstance(said, Deny) or (said is not None and not ground.is_plan):
             return said
     verdict: Verdict = yield Question(gate.call, tool, insists)
+    if isinstance(verdict, Deny) and gate.refusal:
+        return Deny(f"{gate.refusal} {verdict.reason}")
     return Deny(_CHANGED) if is_changed and isinstance(verdict, Ask) else verdict
 
 
@@ -131,10 +135,14 @@ def would_ask(approver: Approver, call: ToolCall, tool: Tool) -> bool:
 
 
 def question_to(approver: Approver, insists: str | None) -> Callable[[ToolCall, Tool], Any]:
-    """Return how an approver is asked: by its `approve_asked(call, tool, why)`, where a person has to be."""
+    """Return how an approver is asked: by its `approve_asked(call, tool, why)`, where a person has to be; one that has
+    no such method finds the reason below what the tool says of itself."""
     own = None if insists is None else getattr(approver, "approve_asked", None)
+    if own is None and insists:
+        why = f"You are asked because of {insists}"
+        return lambda call, tool: approver.approve(call, replace(tool, description=f"{tool.description}\n\n{why}"))
     if own is None:
-        return approver.approve  # it has no other way, or need not look for a person
+        return approver.approve  # it need not look for a person
     return lambda call, tool: own(call, tool, insists)
 
 

@@ -80,8 +80,9 @@ class McpServer(NamedEvent):
     type = "mcp_server"
     server: str
     state: str
-    """`ready`, `late` (the turn goes on without its tools), `failed`, `changed` (its tools are others now),
-    `restarted`, `refused` (some of its tools are not shown) or `skipped` (not trusted)."""
+    """`ready`, `late` (the turn goes on without its tools), `failed`, `changed` (the model is shown others now), `held`
+    (some are not used until the user agrees to them), `agreed` (one is used again), `restarted`, `refused` (some of its
+    tools are not shown) or `skipped` (not trusted)."""
     text: str
     tools: Sequence[str] = ()
     """The tools of it that the model is shown from now on, by their names."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plait.config.places import project_root
 from plait.core.cancel import Cancel
+from plait.engine.gates import Gates
 from plait.engine.limits import Limits
 from plait.engine.trusting import vouched
 from plait.store.layout import state_home
@@ -61,6 +62,16 @@ def take_over(session: Session, live: Live, cancel: Cancel) -> None:
         from plait.session.mcp_servers import bring_up
 
         bring_up(session, live, live.mcp, cancel)
+
+
+def watched(live: Live, gates: Gates | None) -> Gates | None:
+    """Return a session's gates, with one for tools of its servers that are not what was agreed to."""
+    if live.mcp is None:
+        return gates
+    from plait.engine.held_tools import HeldToolsGate
+
+    servers, emit = live.mcp.servers, live.hub.emit
+    return HeldToolsGate(servers.holding, live.settings.approver, gates, tell=lambda: emit(*servers.take_notices()))
 
 
 def _of_repository(folder: Path, *, is_vouched_for: bool) -> Path | None:

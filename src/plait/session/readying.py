@@ -26,6 +26,7 @@ from plait.session.following import follow
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
 from plait.session.live import Live
+from plait.session.mcp import watched
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
@@ -106,7 +107,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             on_boundary=between,
             is_watched=is_watched,
             on_results=None if live.sensing is None else live.sensing.note_results,
-            gates=gated(settings.permissions, live.hooks, settings.approver, live.toolbox),
+            gates=watched(live, gated(settings.permissions, live.hooks, settings.approver, live.toolbox)),
         )
     return live.policy
 

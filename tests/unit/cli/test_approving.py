@@ -287,6 +287,15 @@ def test_the_question_about_a_servers_tool_has_its_description() -> None:
     assert ["  # Reads.\n  #   Evil\n" in person.asked[0], "Runs." in person.asked[1]] == [True, False]
 
 
+def test_what_has_changed_about_a_tool_stands_behind_a_mark_of_its_own() -> None:
+    """X34: line by line, with all that hides in it spelt out; no line of it can be taken for one of the call."""
+    person = Person("n")
+    tool = Tool("mcp__s__t", "Reads.", str, category="mcp", requires_approval=True)
+    why = "the tool 't' has changed\n-Reads.\n+Reads.\u200b\n | rm -rf ~"
+    approver(person).approve_asked(ToolCall("c", "mcp__s__t", "{}"), tool, why)
+    assert "\n  ~ -Reads.\n  ~ +Reads.\\u200b\n  ~  | rm -rf ~\nAllow?" in person.asked[0]
+
+
 def test_a_call_that_a_rule_denied_is_told_with_the_rule() -> None:
     """Programs learn which rule it was; it is no question that nobody answered."""
     subject = approver(None)

@@ -98,7 +98,8 @@ def test_a_turn_goes_on_without_what_is_slow_or_broken() -> None:
 
 
 def test_new_tools_come_with_the_next_turn() -> None:
-    """A list that changes in the middle of a turn changes nothing in it; the prompt is recorded anew with the next."""
+    """A list that changes in the middle of a turn changes nothing in it; the prompt is recorded anew with the next, and
+    of what nobody agreed to it has the name alone."""
     told = Told()
     script = [Call("mcp__fake__grow", {"name": "fresh"}), Call("mcp__fake__echo", {"delay_s": 0.3}), "one", "two"]
     with ScriptedModel(script) as model, opened(told, mcp_servers=[table("fake")], durable=True) as session:
@@ -106,7 +107,8 @@ def test_new_tools_come_with_the_next_turn() -> None:
         run_turn(model, "m", session, "on")
         folder = session.kept_in
     assert ["mcp__fake__fresh" in tool_names(model, number) for number in range(4)] == [False, False, False, True]
-    assert [("fake", "ready"), ("fake", "changed")] == told.servers
+    assert "does fresh" not in str(model.requests[3].setup.tools)
+    assert [("fake", "ready"), ("fake", "changed"), ("fake", "held")] == told.servers
     assert folder is not None
     facts = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     assert 1 == sum(fact.get("type") == "prompt" for fact in facts)

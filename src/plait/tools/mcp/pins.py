@@ -1,6 +1,6 @@
-"""Which tools each server had the last time, by their digests: a server that shows others now is told of.
+"""What the user has agreed to of each server, kept from run to run: its tools as the model was shown them.
 
-Floor: 3. Owns: one small file of digests; never: what to do about a change.
+Floor: 3. Owns: one private file for each server; never: what to do about a change (`agreed`).
 """
 
 from __future__ import annotations
@@ -8,100 +8,81 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from plait.core.strict_json import JsonInvalid, dump, parse_object
 from plait.store import disk
 from plait.tools.mcp.config import ServerConfig
-from plait.tools.mcp.shown import Listing, clean
+from plait.tools.mcp.shown import Shown, bare
 
-FILE: Final = "mcp-tools.json"
-_SERVERS_MAX: Final = 500
-_NAMES_MAX: Final = 8
+FOLDER: Final = "mcp-tools"
+_FILES_MAX: Final = 500
+_VERSION: Final = 1
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How a server's tools differ from those of an earlier time."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    """The same name with other words or another schema."""
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
-
-    @property
-    def words(self) -> str:
-        """The change as a part of a sentence."""
-        parts = [
-            f"{what} {_listed(names)}"
-            for what, names in (("new:", self.added), ("gone:", self.removed), ("changed:", self.changed))
-            if names
-        ]
-        return "; ".join(parts)
+Tools = Mapping[str, Shown]
+"""Tools of one server, by its own names for them."""
 
 
-def change_between(before: Mapping[str, str], now: Mapping[str, str]) -> Change:
-    """Return how two lists differ; both are digests by name."""
-    return Change(
-        tuple(sorted(now.keys() - before.keys())),
-        tuple(sorted(before.keys() - now.keys())),
-        tuple(sorted(name for name in now.keys() & before.keys() if now[name] != before[name])),
-    )
+class Damaged(Exception):
+    """What was agreed to cannot be read: nothing counts as agreed to then."""
 
 
 class Pins:
-    """The digests that are kept in one folder.
+    """The files of one folder.
 
-    Durability: the file is replaced whole; one that cannot be read or written counts as empty.
+    Durability: each is replaced whole; readable by its user only. Of many servers those seen last are kept.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._path = Path(folder) / FILE
+        self.folder = Path(folder) / FOLDER
 
-    def pin(self, config: ServerConfig, listing: Listing) -> Change | None:
-        """Remember a server's tools; return how they differ from what was remembered, None for the first time."""
-        key = _identity(config)
-        kept = self._read()
-        before = kept.pop(key, None)
-        now = dict(listing.digests)
-        if before != now:
-            # The one that was seen last stands last; the file does not grow without end.
-            kept[key] = now
-            for old in list(kept)[:-_SERVERS_MAX]:
-                del kept[old]
-            self._write(kept)
-        return None if before is None else change_between(before, now)
-
-    def _read(self) -> dict[str, dict[str, str]]:
+    def of(self, config: ServerConfig) -> Tools | None:
+        """Return what was agreed to of a server, None for one that was never seen. Raises `Damaged`."""
+        path = self.path_of(config)
         try:
-            content = parse_object(self._path.read_bytes())
-        except (OSError, JsonInvalid):
-            return {}
-        return {
-            key: {str(name): str(digest) for name, digest in tools.items()}
-            for key, tools in content.items()
-            if isinstance(tools, dict)
-        }
-
-    def _write(self, kept: Mapping[str, object]) -> None:
+            content = parse_object(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, JsonInvalid) as error:
+            raise Damaged(str(path)) from error
+        told = content.get("tools")
+        if content.get("version") != _VERSION or not isinstance(told, dict):
+            raise Damaged(str(path))
         try:
-            disk.make_private_folder(self._path.parent)
-            disk.replace_file(self._path, dump(kept).encode())
-        except OSError:
-            return  # then the next run compares with what was remembered before
+            return {name: _tool_of(config.name, name, each) for name, each in told.items()}
+        except (KeyError, TypeError, JsonInvalid) as error:
+            raise Damaged(str(path)) from error
+
+    def keep(self, config: ServerConfig, tools: Tools) -> None:
+        """Keep what was agreed to. What cannot be written counts for this run alone."""
+        told = {"version": _VERSION, "server": config.name, "tools": {name: tools[name].to_dict() for name in tools}}
+        with suppress(OSError, JsonInvalid):
+            path = self.path_of(config)
+            disk.make_private_folder(self.folder)
+            is_new = not path.exists()
+            disk.replace_file(path, dump(told).encode())
+            if is_new:
+                self._forget_old()
+
+    def path_of(self, config: ServerConfig) -> Path:
+        """Return the file of a server: by its name and where it is, without what may be a secret."""
+        told = [config.name, config.kind, config.command, list(config.args), config.url, config.cwd or ""]
+        mark = hashlib.sha256(dump(told).encode("utf-8", "replace")).hexdigest()[:16]
+        return self.folder / f"{bare(config.name)}-{mark}.json"
+
+    def _forget_old(self) -> None:
+        files = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".json")]
+        if len(files) > _FILES_MAX:
+            for entry in sorted(files, key=lambda entry: entry.stat().st_mtime)[: len(files) - _FILES_MAX]:
+                os.unlink(entry.path)
 
 
-def _identity(config: ServerConfig) -> str:
-    """Return what makes a server the same one: its name and where it is, without what may be a secret."""
-    told = [config.name, config.kind, config.command, list(config.args), config.url, config.cwd or ""]
-    return f"{clean(config.name, 100)}:{hashlib.sha256(dump(told).encode('utf-8', 'replace')).hexdigest()[:16]}"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(clean(name, 100) for name in names[:_NAMES_MAX])
-    return f"{shown} and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else shown
+def _tool_of(server: str, name: str, told: object) -> Shown:
+    if not isinstance(told, dict):
+        raise TypeError
+    description, parameters, hints = told["description"], told["parameters"], told["hints"]
+    if not isinstance(description, str) or not isinstance(parameters, dict) or not isinstance(hints, dict):
+        raise TypeError
+    return Shown.of(server, name, (description, parameters), hints)

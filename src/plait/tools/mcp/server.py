@@ -13,6 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -42,13 +43,11 @@ class Server:
         config: ServerConfig,
         *,
         log_dir: str | os.PathLike[str] | None = None,
-        on_listed: Callable[[Server], None] = lambda _: None,
         on_restarted: Callable[[Server], None] = lambda _: None,
     ) -> None:
         """Begin nothing yet.
 
         Args:
-            on_listed: called on the loop whenever `listing` was read again.
             on_restarted: called on the loop when the server was begun again after its end.
         """
         self.config = config
@@ -58,13 +57,14 @@ class Server:
         """Why it could not be begun."""
         self.attempts = 0
         self.log = ServerLog(log_dir, config.name)
-        self._on_listed = on_listed
         self._on_restarted = on_restarted
         self._link: Link | None = None
         self._turn = asyncio.Lock()
         self._restarts: deque[float] = deque()
         self._relisting: asyncio.Task[None] | None = None
         self._is_stale = False
+        self._reading: list[Future[None]] = []
+        """Done when the list is what the server last said that it is, as far as it can be read; for any thread."""
 
     @property
     def info(self) -> dict[str, object]:
@@ -91,14 +91,28 @@ class Server:
                 raise
             self.state, self.error = "ready", None
 
-    async def call(self, tool: Shown, arguments: Mapping[str, object], bounds: Bounds) -> ToolResult:
-        """Call a tool once and return its result, whatever happens. Cancel: the server is told so."""
+    async def call(
+        self,
+        tool: Shown,
+        arguments: Mapping[str, object],
+        bounds: Bounds,
+        refusal: Callable[[], ToolResult | None] = lambda: None,
+    ) -> ToolResult:
+        """Call a tool once and return its result, whatever happens. Cancel: the server is told so.
+
+        `refusal` is asked when the server lives and its list is as it last said: a result of its own stands in place of
+        the call.
+        """
         try:
             link = await self._alive(tool)
+            for reading in self.readings():
+                await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(reading)), self.config.timeout_s)
+            if (refused := refusal()) is not None:
+                return refused
             return result_of(await link.call(tool.own_name, arguments), bounds)
         except Ended:
             what = f"The MCP server {self.config.name!r} ended during the call."
-        except TimedOut:
+        except (TimedOut, TimeoutError):
             what = f"The MCP server {self.config.name!r} did not answer within {self.config.timeout_s:g} s."
         except MCPError as error:
             text = f"MCP error: {error.message}"
@@ -111,6 +125,10 @@ class Server:
             content=f"{what} Whether the call took effect is not known: check before repeating it.",
             status="unknown",
         )
+
+    def readings(self) -> tuple[Future[None], ...]:
+        """Return what is done once a list that was said to have changed is read; in any thread."""
+        return tuple(self._reading)
 
     async def close(self) -> None:
         """End the server. What still waits for an answer gets its result."""
@@ -135,7 +153,6 @@ class Server:
             self._link = None
             await link.close()
             raise
-        self._on_listed(self)
 
     async def _listed(self, link: Link) -> Listing:
         try:
@@ -171,19 +188,29 @@ class Server:
     def _list_changed(self) -> None:
         """List again soon; however often a server says so, not more than a few times a second."""
         self._is_stale = True
-        if self.state != "closed" and (self._relisting is None or self._relisting.done()):
+        if self.state == "closed":
+            return
+        if not self._reading:
+            self._reading.append(Future())
+        if self._relisting is None or self._relisting.done():
             self._relisting = asyncio.get_running_loop().create_task(self._relist())
 
     async def _relist(self) -> None:
-        await asyncio.sleep(_RELIST_FIRST_S)
-        while self._is_stale and (link := self._link) is not None and not link.is_over:
-            self._is_stale = False
-            try:
+        try:
+            await asyncio.sleep(_RELIST_FIRST_S)
+            while self._is_stale and (link := self._link) is not None and not link.is_over:
+                self._is_stale = False
                 self.listing = await self._listed(link)
-            except MCPError:
-                return  # the tools stay as they were; a call will say what is wrong
-            self._on_listed(self)
-            await asyncio.sleep(_RELIST_PAUSE_S)
+                self._have_read()
+                await asyncio.sleep(_RELIST_PAUSE_S)
+        except MCPError:
+            return  # the tools stay as they were; a call will say what is wrong
+        finally:
+            self._have_read()
+
+    def _have_read(self) -> None:
+        while self._reading:
+            self._reading.pop().set_result(None)
 
     def _failure(self, what: str) -> MCPError:
         tail = self.log.tail()

@@ -12,7 +12,7 @@ import asyncio
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future
@@ -24,13 +24,17 @@ from plait.core.cancel import Cancel
 from plait.core.errors import MCPError
 from plait.core.messages import ToolResult
 from plait.events.named import McpServer
-from plait.kernel.tools import Tool
+from plait.kernel.tools import Tool, ToolContext
+from plait.tools.mcp.agreed import News
 from plait.tools.mcp.answers import Bounds
+from plait.tools.mcp.changes import change_between
 from plait.tools.mcp.config import ServerConfig
-from plait.tools.mcp.pins import Pins, change_between
+from plait.tools.mcp.holding import Holding
+from plait.tools.mcp.naming import names_of
+from plait.tools.mcp.pins import Pins
 from plait.tools.mcp.sdk import need_sdk
 from plait.tools.mcp.server import Server
-from plait.tools.mcp.shown import Listing, Shown, bare
+from plait.tools.mcp.shown import Listing, Shown
 from plait.tools.portal import Portal
 
 ATTEMPTS_MAX: Final = 3
@@ -46,12 +50,12 @@ class ServersOptions:
     log_dir: str | os.PathLike[str] | None = None
     """Where each server's log goes; None keeps none."""
     pins_dir: str | os.PathLike[str] | None = None
-    """Where it is remembered which tools each server had; None remembers nothing."""
+    """Where it is kept which tools of each server were agreed to; None keeps it for these servers' life alone."""
     bounds: Bounds = field(default_factory=Bounds)
     has_bare_names: bool = False
     """Tools keep their own names where nobody else has them."""
     check: Callable[[dict[str, Any]], object] | None = None
-    """Raises `ValueError` for a schema that is none; its tool is not shown."""
+    """Raises `ValueError` for a schema that is none, whose tool is not shown; or returns what checks arguments."""
 
 
 class Servers:
@@ -65,11 +69,10 @@ class Servers:
             need_sdk()
         self.options = options = options or ServersOptions()
         self._portal, self._owns_portal = portal or Portal(), portal is None
-        self._pins = None if options.pins_dir is None else Pins(options.pins_dir)
+        self.holding = Holding(configs, None if options.pins_dir is None else Pins(options.pins_dir), self._agreed)
         self._notices: deque[McpServer] = deque()
         self.servers = tuple(
-            Server(config, log_dir=options.log_dir, on_listed=self._listed, on_restarted=self._restarted)
-            for config in configs
+            Server(config, log_dir=options.log_dir, on_restarted=self._restarted) for config in configs
         )
         self._lock = threading.Lock()
         self._beginning: dict[str, Future[None]] = {}
@@ -125,15 +128,20 @@ class Servers:
         """Return the tools of all servers that are there, in the order of their declaration; `reserved` names are
         somebody else's. The same object as long as nothing has changed. What has changed is a notice."""
         with self._lock:
-            return self._taken_over(reserved)
+            ready = [(server, server.listing) for server in self.servers if server.state == "ready"]
+            tools = self._taken_over(ready, reserved)
+            self._tell_news(ready)
+            return tools
 
-    def _taken_over(self, reserved: Collection[str]) -> tuple[Tool, ...]:
-        present = [(server, server.listing) for server in self.servers if server.state == "ready"]
+    def _taken_over(self, ready: Sequence[tuple[Server, Listing]], reserved: Collection[str]) -> tuple[Tool, ...]:
+        present = [(server, self.holding.shown(server, listing)) for server, listing in ready]
         key = (tuple((server.config.name, listing.digest) for server, listing in present), frozenset(reserved))
         if key == self._key:
             return self._tools
         self._key = key
-        names = self._names(present, reserved)
+        names = names_of(present, reserved, self.options.check, has_bare_names=self.options.has_bare_names)
+        by_name = {server.config.name: server for server, _ in present}
+        self.holding.name({name: (by_name[server], own) for (server, own), name in names.items() if name})
         made: list[Tool] = []
         for server, listing in present:
             shown = [(tool, names[server.config.name, tool.own_name]) for tool in listing.tools]
@@ -217,44 +225,18 @@ class Servers:
                 text = f"the MCP server {name!r} has not begun within {server.config.wait_s:g} s"
                 self.notice(name, "late", f"{text}; its tools come with a later turn")
 
-    def _names(
-        self, present: Sequence[tuple[Server, Listing]], reserved: Collection[str]
-    ) -> dict[tuple[str, str], str]:
-        """Return the name of each tool, by its server's and its own; empty for one that cannot have one.
-
-        A name depends on who has which tools, never on who was there first.
-        """
-        shown = [(server.config.name, tool) for server, listing in present for tool in listing.tools]
-        plain = Counter(bare(tool.own_name) for _, tool in shown)
-
-        def wanted(tool: Shown) -> str:
-            name = bare(tool.own_name)
-            return name if self.options.has_bare_names and plain[name] == 1 and name not in reserved else tool.name
-
-        counts = Counter(wanted(tool) for _, tool in shown)
-        names: dict[tuple[str, str], str] = {}
-        for server, tool in shown:
-            name = wanted(tool)
-            is_free = counts[name] == 1 and name not in reserved
-            names[server, tool.own_name] = name if is_free and self._has_schema(tool) else ""
-        return names
-
-    def _has_schema(self, tool: Shown) -> bool:
-        if self.options.check is None:
-            return True
-        try:
-            self.options.check(dict(tool.parameters))
-        except ValueError:
-            return False
-        return True
-
     def _tool(self, server: Server, shown: Shown, name: str) -> Tool:
-        bounds, portal = self.options.bounds, self._portal
+        bounds, portal, check = self.options.bounds, self._portal, self.options.check
 
-        async def call(**arguments: Any) -> Any:
+        async def call(*, plait_call: ToolContext | None = None, **arguments: Any) -> Any:
             if self._is_closed:
                 return ToolResult("", f"MCP error: the MCP server {server.config.name!r} is closed", is_error=True)
-            return await portal.run(server.call(shown, arguments, bounds))
+            of = "" if plait_call is None else plait_call.call_id
+
+            def refusal() -> ToolResult | None:
+                return self.holding.refusal(server, shown, of, arguments, check)
+
+            return await portal.run(server.call(shown, arguments, bounds, refusal))
 
         call.__name__ = call.__qualname__ = name
         key = (server.config.name, shown.own_name)
@@ -292,14 +274,18 @@ class Servers:
             text = f"tools of the MCP server {name!r} are not shown: {'; '.join(reasons[:_REASONS_MAX])}"
             self.notice(name, "refused", text)
 
-    def _listed(self, server: Server) -> None:
-        """Compare a list with that of the run before, on the servers' loop."""
-        if self._pins is None:
-            return
-        change = self._pins.pin(server.config, server.listing)
-        if change and server.config.name not in self._taken:
-            name = server.config.name
-            self.notice(name, "changed", f"the MCP server {name!r} has other tools than before: {change.words}")
+    def _tell_news(self, ready: Iterable[tuple[Server, Listing]]) -> None:
+        for server, listing in ready:
+            if news := self.holding.fresh(server, listing):
+                name = server.config.name
+                told = "\n".join(f"{each.words}\n{each.diff}" for each in news)
+                text = f"tools of the MCP server {name!r} are not used until you agree to them:\n{told}"
+                self.notice(name, "held", text, [each.now.name for each in news])
+
+    def _agreed(self, news: News, is_kept: bool) -> None:
+        for_now = "" if is_kept else ", for this session"
+        text = f"the tool {news.now.own_name!r} of the MCP server {news.server!r} is used as it is now{for_now}"
+        self.notice(news.server, "agreed", text, [news.now.name])
 
     def _restarted(self, server: Server) -> None:
         name = server.config.name

@@ -32,6 +32,9 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+_READS: Final = "read_only_hint"
+_HINTS: Final = (_READS, "idempotent_hint")
+_USUAL_HINTS: Final = ("destructive_hint", "open_world_hint")
 _WORDS: Final = frozenset({"description", "title", "$comment"})
 _SUBSCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 
@@ -48,8 +51,23 @@ class Shown:
     parameters: Mapping[str, object]
     is_read_only: bool
     """The server says that a call changes nothing."""
+    hints: Mapping[str, object]
+    """Whatever else it says of it: that it may be called twice, that it destroys."""
     digest: str
     """Of all that is shown."""
+
+    @classmethod
+    def of(
+        cls, server: str, own_name: str, words: tuple[str, Mapping[str, object]], hints: Mapping[str, object]
+    ) -> Shown:
+        """Return a tool with its description, its schema and its hints, all of them within bounds already."""
+        told = [own_name, *words, dict(hints)]
+        is_read_only = hints.get(_READS) is True
+        return cls(own_name, qualified(server, own_name), *words, is_read_only, dict(hints), _digest(told))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what it is made of, as plain JSON; `of` makes it again."""
+        return {"description": self.description, "parameters": dict(self.parameters), "hints": dict(self.hints)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +155,16 @@ def _shown(server: str, name: str, tool: Any) -> Shown | str:
         return "takes no object"
     parameters.setdefault("type", "object")
     description = clean(str(tool.description or tool.title or ""), DESCRIPTION_CHARS_MAX)
-    hints = tool.annotations
-    is_read_only = hints is not None and hints.read_only_hint is True
-    digest = _digest([name, description, parameters, is_read_only])
-    return Shown(name, qualified(server, name), description, parameters, is_read_only, digest)
+    return Shown.of(server, name, (description, parameters), _hints(tool.annotations))
+
+
+def _hints(told: Any) -> dict[str, object]:
+    """Return what a server says of a tool besides: a plain yes, or a title."""
+    found: dict[str, object] = {name: True for name in _HINTS if getattr(told, name, None) is True}
+    # These are taken for true where nothing is said: a no is what says something.
+    found |= {name: False for name in _USUAL_HINTS if getattr(told, name, None) is False}
+    title = getattr(told, "title", None)
+    return {**found, "title": clean(title, _WORDS_CHARS_MAX)} if isinstance(title, str) else found
 
 
 class _TooDeep(Exception):

@@ -177,13 +177,14 @@ def test_mcp_06_a_changed_list_comes_at_the_next_safe_point(tmp_path: Path) -> N
         while (now := call.servers.tools()) is before and time.monotonic() < ends_s:
             time.sleep(0.01)
         assert ["mcp__fake__fresh"] == [tool.name for tool in now if tool.name not in {each.name for each in before}]
-        (told,) = call.servers.take_notices()
+        told, held = call.servers.take_notices()
         assert ("changed", "the MCP server 'fake' has other tools now: new: fresh") == (told.state, told.text)
+        assert ("held", ("mcp__fake__fresh",)) == (held.state, tuple(held.tools))
 
-    # It came back without the tool: the next run is told so before anything else.
+    # It came back without the tool: that is what was agreed to.
     with server(options=ServersOptions(pins_dir=tmp_path)) as call:
         call.servers.tools()
-        assert ["changed", "ready"] == [notice.state for notice in call.servers.take_notices()]
+        assert ["ready"] == [notice.state for notice in call.servers.take_notices()]
 
 
 def test_mcp_08_a_picture_comes_once_and_never_as_text(chatty: Called) -> None:
@@ -322,15 +323,15 @@ def test_what_only_reads_says_so(chatty: Called) -> None:
 
 
 def test_a_servers_word_that_a_tool_reads_is_not_taken_later_or_at_all() -> None:
-    """A tool that was asked for is asked for as long as its session lasts; `always_ask` asks for every one."""
+    """A tool that says so later is not called at all until somebody agrees; `always_ask` asks for every one."""
     with server() as call:
         before = call.servers.tools()
         call("turn")
-        ends_s = time.monotonic() + 20
-        while (now := call.servers.tools()) is before and time.monotonic() < ends_s:
-            time.sleep(0.01)
-        assert now is not before
-        assert {tool.name: tool.gated for tool in before} == {tool.name: tool.gated for tool in now}
+        refused = call("note", path="/dev/null")
+        assert before is call.servers.tools()
+        assert (True, "not_agreed") == (refused.is_error, (refused.data or {})["code"])
+        assert "has changed since it was agreed to (what it says of its effects)" in refused.content
+        assert "still here" == call("echo", text="still here").content
     with server(always_ask=True) as call:
         assert all(tool.gated and not tool.parallel_safe for tool in call.servers.tools())
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.tools.mcp.config import ServerConfig, merged, servers_of, tables_in
-from plait.tools.mcp.pins import Pins
 from plait.tools.mcp.shown import DESCRIPTION_CHARS_MAX, SCHEMA_CHARS_MAX, Shown, listing_of, qualified
 
 
@@ -104,22 +103,6 @@ def test_a_digest_is_of_all_that_is_shown() -> None:
     assert same.digest == listing_of("s", [tool("b"), tool("a")]).digest
     for other in (tool("a", "x"), tool("a", schema={"type": "object", "title": "x"}), tool("a", read_only=True)):
         assert same.digest != listing_of("s", [other, tool("b")]).digest
-
-
-def test_pins_tell_what_has_changed_since(tmp_path: Path) -> None:
-    """Per server, across processes; a file that is damaged counts as none."""
-    config = ServerConfig(name="s", command="x")
-    pins = Pins(tmp_path / "state")
-    assert pins.pin(config, listing_of("s", [tool("a"), tool("b")])) is None
-    assert not pins.pin(config, listing_of("s", [tool("b"), tool("a")]))
-    change = Pins(tmp_path / "state").pin(config, listing_of("s", [tool("a", "new words"), tool("c")]))
-    assert change is not None
-    assert "new: c; gone: b; changed: a" == change.words
-    assert pins.pin(ServerConfig(name="s", command="y"), listing_of("s", [])) is None
-    (file,) = (tmp_path / "state").iterdir()
-    assert 0o600 == file.stat().st_mode & 0o777
-    file.write_text("{")
-    assert pins.pin(config, listing_of("s", [])) is None
 
 
 def test_tables_of_a_toml_file(tmp_path: Path) -> None:

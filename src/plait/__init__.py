@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from plait.core.messages import Image, Image as ImageContent, Message, Reasoning, Text, ToolCall, ToolResult
     from plait.core.redact import redact_secrets
     from plait.core.usage import Usage
-    from plait.engine.agent import Agent, Profile
+    from plait.engine.agent import Agent
     from plait.engine.approval import Approver, AutoApprover, decide
     from plait.engine.budget import Budget
     from plait.engine.budget_guard import BudgetGuard
@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from plait.engine.context_manager import ContextManager
     from plait.engine.kernel_config import Config
     from plait.engine.kernel_face import ToolRegistry, ToolSpec, build_runtime
+    from plait.engine.kernel_files import resolve_config
     from plait.engine.limits import Limits, SessionLimits
+    from plait.engine.profile import Profile, load_profile
     from plait.engine.result import RunResult
     from plait.engine.risk_judge import RiskJudge
     from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
@@ -200,7 +202,9 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.core.messages:Image", "ImageContent"),
         ("plait.core.redact", "redact_secrets"),
         ("plait.core.usage", "Usage"),
-        ("plait.engine.agent", "Agent Profile"),
+        ("plait.engine.agent", "Agent"),
+        ("plait.engine.kernel_files", "resolve_config"),
+        ("plait.engine.profile", "Profile load_profile"),
         ("plait.engine.approval", "Approver AutoApprover decide"),
         ("plait.engine.budget", "Budget"),
         ("plait.engine.budget_guard", "BudgetGuard"),
@@ -324,11 +328,11 @@ __all__ = [
     "clear_session", "coding_tools", "compact_session", "completion_notice", "console", "create_client", "decide",
     "dedupe_entries", "default_tool_spec", "discover_hook_dir", "dispatch", "drain_completions", "enable_nohup",
     "enable_rtk_rewrite", "execute_tool_call", "extract_inline_calls", "extract_tool_specs_from_module", "flat",
-    "get_tool_output_stream", "init_session", "inline_system_prompt", "load_hooks", "load_plugin_tools",
+    "get_tool_output_stream", "init_session", "inline_system_prompt", "load_hooks", "load_plugin_tools", "load_profile",
     "load_specification", "make_sandbox", "mcp_tools", "nohup_tool_specs", "on", "parse_tool_spec_from_docstring",
     "read_capture", "read_prices", "redact_secrets", "register_hook", "register_mcp_servers",
-    "register_tools_in_library", "remove_tool", "replay_journal", "replay_session", "rewind", "run", "run_agent",
-    "run_task", "run_turn", "safe_model_name", "sender_header", "session_hooks", "set_ask_user_handler",
+    "register_tools_in_library", "remove_tool", "replay_journal", "replay_session", "resolve_config", "rewind", "run",
+    "run_agent", "run_task", "run_turn", "safe_model_name", "sender_header", "session_hooks", "set_ask_user_handler",
     "set_tool_output_stream", "set_wait_interrupt_hook", "side_query", "subscribe", "sweep_workspace",
     "tool_spec_to_schema", "uncompact_session", "unsubscribe", "validate_schema",
 ]

@@ -25,6 +25,16 @@ def home(environ: Mapping[str, str]) -> Path:
 
 
 def project_root(folder: str | os.PathLike[str]) -> Path:
-    """Return the root of the git repository around a folder, or the folder itself where there is none."""
+    """Return the root of the project around a folder.
+
+    That is the git repository around it; outside of one the nearest folder with a `plait.toml`, but for the home and
+    what is above it, which are no projects; else the folder itself.
+    """
     start = Path(os.path.abspath(folder))
-    return next((place for place in (start, *start.parents) if os.path.lexists(place / ".git")), start)
+    around = (start, *start.parents)
+    root = next((place for place in around if os.path.lexists(place / ".git")), None)
+    if root is not None:
+        return root
+    own = Path(os.path.abspath(home(os.environ)))
+    inside = (place for place in around if place != own and place not in own.parents)
+    return next((place for place in inside if os.path.lexists(place / "plait.toml")), start)

@@ -13,7 +13,7 @@ from plait.config.places import config_home
 from plait.core.errors import ConfigError
 
 CONFIG_FILE: Final = "plait.toml"
-_BYTES_MAX: Final = 4_000_000
+BYTES_MAX: Final = 4_000_000
 
 
 def user_settings(environ: Mapping[str, str]) -> Path:
@@ -29,7 +29,7 @@ def settings_in(path: Path) -> dict[str, Any]:
     """
     try:
         with open(path, "rb") as file:
-            data = file.read(_BYTES_MAX + 1)
+            data = file.read(BYTES_MAX + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -41,8 +41,8 @@ def settings_of(data: bytes, source: str) -> dict[str, Any]:
     """Return what the text of a TOML file holds; raise `ConfigError` as `settings_in` does."""
     import tomllib  # most runs have no such file
 
-    if len(data) > _BYTES_MAX:
-        raise ConfigError(f"{source} has more than {_BYTES_MAX:,} bytes", hint="mend it")
+    if len(data) > BYTES_MAX:
+        raise ConfigError(f"{source} has more than {BYTES_MAX:,} bytes", hint="mend it")
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

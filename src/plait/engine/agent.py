@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -19,13 +19,13 @@ from plait.core.events import Event
 from plait.core.ids import new_id
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
-from plait.core.values import dataclass
 from plait.engine.approval import Approver
 from plait.engine.cache_proof import CacheTerms, ProofMode
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
 from plait.engine.limits import Limits, rules_under
 from plait.engine.masking import finishing_of
+from plait.engine.profile import Profile, as_profile
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
 from plait.engine.room import with_counter
 from plait.engine.stage import BoundaryHook, Policy
@@ -45,21 +45,6 @@ if TYPE_CHECKING:
     from plait.tools.redaction import Redaction
 
 U = TypeVar("U")
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A way of working, chosen for one run."""
-
-    name: str = ""
-    system_prompt: str | None = None
-    """Stands before the agent's own system text."""
-    tool_filter: Sequence[str] | None = None
-    """Names of the tools that may be used; None for all, empty for none."""
-    model_override: str | None = None
-    rubric: str | None = None
-    """What an evaluation of the run looks for; not used by the run itself."""
-    reasoning: Literal["low", "medium", "high"] | None = None
 
 
 class Agent(Generic[T]):
@@ -177,7 +162,7 @@ class Agent(Generic[T]):
         text: str,
         *,
         output_type: object = None,
-        profile: Profile | None = None,
+        profile: Profile | str | None = None,
         on_text: Callable[[str], None] | None = None,
         images: Iterable[ImageSource] = (),
         cancel: Cancel | None = None,
@@ -187,7 +172,7 @@ class Agent(Generic[T]):
         Args:
             text: what is asked.
             output_type: what the answer has to be, in place of the agent's own.
-            profile: a way of working for this run.
+            profile: a way of working for this run, or its name.
             on_text: gets every fragment of the answer as it comes; none of an answer that is given by a tool call.
             images: pictures that belong to the question: `Image`s, paths, URLs or bytes.
             cancel: ends the run from another thread.
@@ -222,7 +207,7 @@ class Agent(Generic[T]):
         text: str,
         *,
         output_type: object = None,
-        profile: Profile | None = None,
+        profile: Profile | str | None = None,
         on_text: Callable[[str], None] | None = None,
         images: Iterable[ImageSource] = (),
         cancel: Cancel | None = None,
@@ -241,9 +226,9 @@ class Agent(Generic[T]):
 
     @contextmanager
     def _conversation(
-        self, profile: Profile | None, on_text: Callable[[str], None] | None, output_type: object
+        self, profile: Profile | str | None, on_text: Callable[[str], None] | None, output_type: object
     ) -> Iterator[Conversation]:
-        profile = profile or Profile()
+        profile = as_profile(profile) or Profile()
         session_id = new_id("s")
         model = self._asked = same_endpoint(self._model, profile.model_override)
         terms = self._terms(profile, model, output_type, session_id)
@@ -330,7 +315,6 @@ def _agent_servers(agent: Agent[Any], given: object) -> AgentServers | None:
     bench, limits = agent._bench, agent.limits
     found = AgentServers(given, agent._tools, bench.portal, limits.max_tool_result_tokens)
     weakref.finalize(agent, found.servers.close)
-    agent._policy = replace(agent._policy, gates=found.gate(agent._policy))
     return found
 
 

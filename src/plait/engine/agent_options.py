@@ -23,7 +23,7 @@ from plait.kernel.ports import Options
 from plait.kernel.rules import Rules
 
 if TYPE_CHECKING:
-    from plait.engine.agent import Profile
+    from plait.engine.profile import Profile
     from plait.tools.redaction import Redaction
 
 
@@ -50,7 +50,7 @@ class AgentOptions(TypedDict, total=False):
 class RunOptions(TypedDict, total=False):
     """Keywords of a run, described there."""
 
-    profile: Profile | None
+    profile: Profile | str | None
     on_text: Callable[[str], None] | None
     images: Iterable[ImageSource]
     cancel: Cancel | None

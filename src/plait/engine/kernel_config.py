@@ -1,13 +1,15 @@
 """The flat configuration of the kernel face.
 
-Floor: 4. Owns: its keys, their defaults, which of them are not available yet; never: reading a file.
+Floor: 4. Owns: its keys, their defaults, which of them are not available yet; never: reading a file
+(`kernel_files`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from plait.core.errors import ConfigError
 
@@ -102,6 +104,17 @@ class Config:
     judge_model: str | None = None
     eval_threshold: float = 0.6
     eval_rubric: str | None = None
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str], *, env: Mapping[str, str] | None = None, **overrides: Any) -> Config:
+        """Return the configuration of one file: what it says, above that `PLAIT_…` variables, then `overrides`.
+
+        Raises:
+            ConfigError: it is missing, or says what means nothing; names file and line.
+        """
+        from plait.engine.kernel_files import load_config  # most are made by hand
+
+        return load_config(file, env, overrides)
 
     def __post_init__(self) -> None:
         if self.sandbox not in ("local", "docker"):

@@ -252,6 +252,8 @@ class ToolTable:
             # A schema of plait's own making is valid; somebody else's is tried before the model ever sees it.
             self._checked(tool)
         self._tools[tool.name] = tool
+        if tool.alias_of is not None and self._allowed is not None and tool.name in self._allowed:
+            self._allowed |= {tool.alias_of}  # whoever names a tool by another of its names means it
         self.can_end_turn |= tool.ends_turn
         self._schemas = None
 
@@ -275,6 +277,19 @@ class ToolTable:
                 schemas = (replace(schema, deferred=False) if schema.deferred else schema for schema in schemas)
             self._schemas = tuple(schemas)
         return self._schemas
+
+    def permits(self, tool: Tool) -> bool:
+        """Say whether the model may call a tool."""
+        return self._is_allowed(tool)
+
+    def of(self, tools: Iterable[Tool]) -> ToolTable:
+        """Return a table of other tools under the same terms; raise `ValueError` as `add` does."""
+        return ToolTable(tools, compile=self._compile, allowed=self.allowed, deferral=self.deferral)
+
+    @property
+    def allowed(self) -> Sequence[str] | None:
+        """The names of what may be called; None for all."""
+        return None if self._allowed is None else sorted(self._allowed)
 
     def for_host(self) -> ToolTable:
         """Return the same tools for calls of a program's own: it knows them all, and searches for none first."""

@@ -98,6 +98,7 @@ def settings_of(schema: Mapping[str, Any], given: Mapping[str, Any], values: Map
         step_reducer=given["step_reducer"],
         compaction_policy=None if isinstance(given["compaction_policy"], str) else given["compaction_policy"],
         opening_cancel=signal_of(given["opening_cancel"]),
+        profile=given["profile"],
         seat=given["tool_executor"],
         permissions=permissions_of(schema, given, given["workspace"] or os.getcwd()),
     )

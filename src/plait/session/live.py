@@ -17,6 +17,7 @@ from plait.core.usage import Usage
 from plait.engine.approval import Approver
 from plait.engine.conversation import Conversation
 from plait.engine.limits import Limits
+from plait.engine.profile import Profile
 from plait.engine.stage import Policy
 from plait.engine.structured import OutputType, Wanted
 from plait.kernel.ports import Model
@@ -66,6 +67,8 @@ class Settings:
     permissions: Permissions | None = None
     wording: Wording = field(default_factory=Wording)
     """What its system prompt would be made of today."""
+    profile: Profile | None = None
+    """The way of working that was chosen when it began."""
     seat: Seat = field(default_factory=Seat)
     """Where its calls run."""
 

@@ -76,7 +76,7 @@ def bring_up(session: Session, live: Live, mine: Attached, cancel: Cancel) -> No
     own = [tool for tool in terms.tools if not any(tool is known for known in mine.tools)]
     found = mine.servers.tools(tuple(tool.name for tool in own))
     if found is not mine.tools:
-        table = ToolTable([*own, *found], compile=compile_schema, deferral=terms.tools.deferral)
+        table = terms.tools.of([*own, *found])
         _tell_keys(session, live, table, mine.tools, found)
         setup = replace(terms.setup, tools=table.schemas)
         live.conversation.change(live.conversation.model, replace(terms, tools=table, setup=setup))
@@ -86,7 +86,7 @@ def bring_up(session: Session, live: Live, mine: Attached, cancel: Cancel) -> No
 
 def _tell_keys(session: Session, live: Live, table: ToolTable, before: Sequence[Tool], now: Sequence[Tool]) -> None:
     """Put the tools into a session's keys; and into its prompt, where the model is told of tools in words."""
-    session["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None]
+    session["tools"] = [schema_entry(tool) for tool in table if tool.alias_of is None and table.permits(tool)]
     dispatch = session["tool_dispatch"]
     for tool in before:
         dispatch.pop(tool.name, None)

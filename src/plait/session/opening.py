@@ -41,7 +41,9 @@ from plait.session.kept.snapshot import Snapshot, source_of
 from plait.session.live import Live, Recovery, Standing
 from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
+from plait.session.profiling import profiled
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
+from plait.session.profiling import profiled
 from plait.session.senses.sensed import sensed_by
 from plait.session.session import REQUIRED, Session
 from plait.session.spec_terms import check_spec, key_source_of
@@ -89,6 +91,7 @@ def init_session(
         target = replace(target, schema=with_entry(target.schema))
         kept = keep(target, given, _handed_on(session))
         undo.callback(kept.log.close)
+        given["profile"], target = profiled(target, given, kept)
         if kept.place is not None:
             toolbox.keep_in(kept.place.spool, kept.place.spill)
             toolbox.keep_versions(kept.place.before)
@@ -211,7 +214,7 @@ def _open(
 def _shown(table: ToolTable) -> dict[str, object]:
     """Return the keys that say which tools the model has."""
     return {
-        "tools": [schema_entry(tool) for tool in table if tool.alias_of is None],
+        "tools": [schema_entry(tool) for tool in table if tool.alias_of is None and table.permits(tool)],
         "tool_loading": "eager" if table.deferral is None else table.deferral.loading,
     }
 

@@ -16,6 +16,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.engine.approval import Approver
 from plait.engine.limits import Limits
+from plait.engine.profile import Profile
 from plait.events.named import EventCallback
 from plait.kernel.counting import TokenCounter
 from plait.kernel.rules import Retry
@@ -47,6 +48,9 @@ class AgentOptions(TypedDict, total=False):
     """Nobody can be asked: tools that ask the user are not shown, and say so when they are called."""
     system_prompt_supplement: str
     """Stands in the system prompt, after plait's own sentence."""
+    profile: Profile | str | None
+    """A way of working, or its name: it stands in the system prompt, and what it does not permit the session's model
+    cannot call, whenever the session goes on. It is chosen when a session begins."""
     bare: bool
     """The system prompt is the supplement alone."""
     cache_key: str | None

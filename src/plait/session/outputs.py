@@ -37,7 +37,7 @@ def with_output(session: Session, model: Model, terms: Terms, output_type: objec
         wanted = live.wanted = Wanted.of(output, model, terms.tools)
     table = terms.tools
     if wanted.tool is not None and table.get(wanted.tool.name) is not wanted.tool:
-        table = wanted.table(tuple(table), deferral=table.deferral) or table
+        table = wanted.table(tuple(table), table.allowed, table.deferral) or table
         session["tools"].append(schema_entry(wanted.tool))
         entry = {"python_function": wanted.tool.python_function_name, "param_map": wanted.tool.resolved_param_map}
         session["tool_dispatch"][wanted.tool.name] = entry

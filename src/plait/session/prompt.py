@@ -34,6 +34,8 @@ class Wording:
     """The caller's own words."""
     bare: bool = False
     """Nothing but these, and what a model without structured calls has to know of its tools."""
+    profile: str = ""
+    """The words of the profile that was chosen."""
     structured: bool = True
     """The endpoint takes tools as data."""
     model: str = ""
@@ -51,6 +53,7 @@ def sections_of(wording: Wording, tools: Iterable[ToolSchema]) -> tuple[Section,
         Section("tools in words", "stable", "" if wording.structured else inline_instructions(tools)),
         *(() if is_bare else standing_sections(wording.senses)),
         Section("attribution", "stable", "" if is_bare or not wording.model else attribution(wording.model)),
+        Section("profile", "stable", wording.profile.strip()),
         Section("supplement", "stable", wording.supplement.strip()),
         *(() if is_bare else wording.instructions),
     )

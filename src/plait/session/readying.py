@@ -26,7 +26,6 @@ from plait.session.following import follow
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
 from plait.session.live import Live
-from plait.session.mcp import watched
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
@@ -73,6 +72,7 @@ def prepare(session: Session, live: Live, model: Model, output_type: object) -> 
     options = Options(
         max_output_tokens=session["max_output_tokens"],
         cache_key=None if excluded else session["cache_key"],
+        reasoning=None if settings.profile is None else settings.profile.reasoning,
         extra=settings.request_params,
     )
     setup = Setup(system_of(session["messages"]), terms.tools.schemas, options, terms.tools.deferral)
@@ -107,7 +107,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             on_boundary=between,
             is_watched=is_watched,
             on_results=None if live.sensing is None else live.sensing.note_results,
-            gates=watched(live, gated(settings.permissions, live.hooks, settings.approver, live.toolbox)),
+            gates=gated(settings.permissions, live.hooks, settings.approver, live.toolbox),
         )
     return live.policy
 
@@ -123,6 +123,7 @@ def begin(session: Session, live: Live) -> None:
         words = (
             {"supplement": settings.supplement, "bare": settings.bare} if settings.supplement or settings.bare else {}
         )
+        words = words if settings.profile is None else {**words, "profile": settings.profile.to_dict()}
         words = words if live.hooks is None else {**words, **live.hooks.recorded}
         words = {**words, **standing.told, "sections": [section.to_dict() for section in sections_now(live)]}
         own = {**words, **habits_of(live.conversation.terms.tools), **fence_told(live.toolbox)}

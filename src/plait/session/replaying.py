@@ -14,7 +14,6 @@ from plait.context.sections import sections_in
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
 from plait.engine.request_form import forms
-from plait.engine.validation import compile_schema
 from plait.kernel.effects import Think
 from plait.kernel.ports import Model, Setup
 from plait.kernel.rerun import Rerun, rerun
@@ -186,7 +185,7 @@ def _table(tools: ToolTable, schemas: Iterable[ToolSchema], facts: Iterable[Fact
         for schema in schemas
         if tools.get(schema.name) is None
     ]
-    return ToolTable([*tools, *gone], compile=compile_schema, deferral=tools.deferral) if gone else tools
+    return tools.of([*tools, *gone]) if gone else tools
 
 
 def _never() -> None:

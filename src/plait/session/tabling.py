@@ -37,7 +37,8 @@ def table_of(schema: Mapping[str, Any], given: Mapping[str, Any], toolbox: Toolb
     every = seat.seated([*tools, *alias_tools(toolbox, tools)], toolbox)
     found = arranged(every, loading_for(schema, given), given["tool_search"])
     try:
-        return ToolTable(found.tools, compile=compile_schema, deferral=found.deferral)
+        allowed = None if given["profile"] is None else given["profile"].tool_filter
+        return ToolTable(found.tools, compile=compile_schema, allowed=allowed, deferral=found.deferral)
     except ValueError as error:
         raise invalid(schema, f"has tools that cannot be used: {error}", hint="mend the tool") from error
 

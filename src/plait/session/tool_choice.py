@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from plait.core.errors import ConfigError
 from plait.core.facts import TOOLS_CHOSEN, Observation
-from plait.engine.validation import compile_schema
-from plait.kernel.tools import Tool, ToolTable
+from plait.kernel.tools import Tool
 from plait.session import prompt
 from plait.session.chosen import ASKING, PutAway
 from plait.session.defaults import LIBRARY
@@ -71,6 +70,7 @@ def activate_tool(session: Session, name: str) -> str:
     with held(session) as live:
         there = _named(name, live.conversation.terms.tools)
         if there is not None:
+            _check_permitted(live, there)
             return there.name
         own = _give(session, live, name)
         _record(session, live)
@@ -117,11 +117,18 @@ def _give(session: Session, live: Live, name: str) -> str:
     own = _of_library(name, live)
     if own.python_function_name in ASKING and session["non_interactive"]:
         raise ConfigError(f"{own.name!r} asks the user, and nobody can be asked here", hint="leave it out")
+    _check_permitted(live, own)
+    _check_permitted(live, own)
     names = {tool.name for tool in tools}
     aliases = [alias for alias in alias_tools(live.toolbox, [own]) if alias.name not in names]
     live.chosen.added.add(own.name)
     _change(session, live, [*tools, *live.settings.seat.seated([own, *aliases], live.toolbox)])
     return own.name
+
+
+def _check_permitted(live: Live, tool: Tool) -> None:
+    if not live.conversation.terms.tools.permits(tool):
+        raise ConfigError(f"the session's profile does not permit {tool.name!r}", hint="begin a session without it")
 
 
 def _named(name: str, tools: Iterable[Tool]) -> Tool | None:
@@ -160,10 +167,10 @@ def _change(session: Session, live: Live, tools: list[Tool]) -> None:
     """Go on with other tools, in the session's keys too, and in its prompt where the model reads of them there."""
     terms = live.conversation.terms
     try:
-        table = ToolTable(tools, compile=compile_schema, deferral=terms.tools.deferral)
+        table = terms.tools.of(tools)
     except ValueError as error:
         raise ConfigError(f"the tool cannot be used: {error}", hint="mend it") from error
-    shown = [tool for tool in table if tool.alias_of is None]
+    shown = [tool for tool in table if tool.alias_of is None and table.permits(tool)]
     session["tools"] = [schema_entry(tool) for tool in shown]
     known = session["tool_dispatch"]
     routes = build_tool_spec(shown)[1]

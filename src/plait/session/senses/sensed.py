@@ -86,6 +86,7 @@ def sensed_by(
     words = Wording(
         given["system_prompt_supplement"],
         is_bare,
+        "" if given["profile"] is None else given["profile"].system_prompt or "",
         values["structured"],
         "" if is_bare else model,
         senses,

@@ -97,6 +97,7 @@ messages = st.builds(
 )
 
 _maybe_usage = st.none() | usages
+_sizes = st.none() | st.tuples(st.integers(0), st.integers(0))
 _maybe_text = st.none() | any_text
 _stops = st.none() | st.sampled_from(get_args(StopReason))
 _own_type = any_text.map("x_".__add__)
@@ -108,8 +109,10 @@ facts: st.SearchStrategy[Fact] = st.one_of(
     st.builds(ToolStart, any_text, _maybe_text, st.none() | json_objects),
     st.builds(ToolEnd, results),
     st.builds(RoundClosed, st.integers(0)),
-    st.builds(Reset, st.integers(0), st.integers(0), st.lists(messages, max_size=2).map(tuple), any_text, _maybe_usage),
-    st.builds(RetryScheduled, st.integers(0), st.integers(0), any_text, any_text, _maybe_usage),
+    st.builds(
+        Reset, st.integers(0), st.integers(0), st.lists(messages, max_size=2).map(tuple), any_text, _maybe_usage, _sizes
+    ),
+    st.builds(RetryScheduled, st.integers(0), st.integers(0), any_text, any_text, _maybe_usage, any_text),
     st.builds(TurnEnd, any_text, any_text, _maybe_usage),
     st.builds(Observation, st.sampled_from(sorted(OBSERVATIONS)) | _own_type, json_objects),
 )

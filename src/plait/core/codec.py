@@ -366,12 +366,16 @@ def _write_reset(fact: Reset) -> Json:
     data["messages"] = [encode_message(message) for message in fact.messages]
     if fact.usage is not None:
         data["usage"] = encode_usage(fact.usage)
+    if fact.sizes is not None:
+        data["tokens_before"], data["tokens_after"] = fact.sizes
     return data
 
 
 def _read_reset(reader: _Reader) -> Reset:
     start, end, why = reader.number("start"), reader.number("end"), reader.text("why")
-    return Reset(start, end, reader.each("messages", decode_message), why, _maybe_usage(reader))
+    before, after = reader.number("tokens_before", -1), reader.number("tokens_after", -1)
+    messages, usage = reader.each("messages", decode_message), _maybe_usage(reader)
+    return Reset(start, end, messages, why, usage, None if before < 0 or after < 0 else (before, after))
 
 
 def _write_retry(fact: RetryScheduled) -> Json:

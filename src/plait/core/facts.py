@@ -101,6 +101,8 @@ class Reset:
     why: str
     usage: Usage | None = None
     """What making the replacement cost, when a model made it."""
+    sizes: tuple[int, int] | None = field(default=None, compare=False)
+    """Of a summary: tokens of the next request before it and after, as far as they were known or estimated then."""
 
     @property
     def is_skipped(self) -> bool:

@@ -75,15 +75,24 @@ class JsonlTelemetry(NullTelemetry):
         self._answer: _Answer | None = None
         self._number = 0
         self._compaction: dict[str, object] | None = None
+        self._roles: list[str] = []
 
     def handle(self, event: Event) -> None:
         """Take an event of a run."""
         if isinstance(event, Committed):
+            if event.entry.seq == 1:
+                self._roles.clear()  # a run's conversation begins
             self._take(event.entry.fact, event.entry.at_ms)
 
     def close(self) -> None:
         """Write what is left; may be called twice."""
         self._finish()
+
+    def _compacted(self, fact: Reset) -> dict[str, object]:
+        """Return what the next line says of a summary; a call and its results are one of the turns that went."""
+        before, after = fact.sizes or (None, None)
+        turns = sum(role != "tool" for role in self._roles[fact.start : fact.end])
+        return {"turns_collapsed": turns, "tokens_before": before, "tokens_after": after}
 
     def _take(self, fact: Fact, at_ms: int) -> None:
         answer = self._answer
@@ -97,9 +106,19 @@ class JsonlTelemetry(NullTelemetry):
         elif isinstance(fact, ToolEnd) and answer is not None:
             answer.results[fact.result.call_id] = fact.result
         elif isinstance(fact, Reset) and fact.why == "compaction":
-            self._compaction = {"turns_collapsed": fact.end - fact.start, "messages_after": len(fact.messages)}
+            self._compaction = self._compacted(fact)
         elif isinstance(fact, RoundClosed | TurnEnd):
             self._finish()
+        self._follow(fact)
+
+    def _follow(self, fact: Fact) -> None:
+        """Keep in mind what kind of message stands where."""
+        if isinstance(fact, MessageAdded):
+            self._roles.append(fact.message.role)
+        elif isinstance(fact, RoundClosed):
+            self._roles.append("tool")
+        elif isinstance(fact, Reset):
+            self._roles[fact.start : fact.end] = [message.role for message in fact.messages]
 
     def _finish(self) -> None:
         answer, self._answer = self._answer, None

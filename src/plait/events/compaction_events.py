@@ -18,6 +18,14 @@ class Compaction(NamedEvent):
     summary: str
     compacted_turns: int
     """Messages that the summary stands for."""
+    tokens_before: int | None = None
+    """Of the next request, as far as it was known or estimated; None in a log that does not say."""
+    tokens_after: int | None = None
+    """Of the next request, with the summary in it."""
+    summary_length: int = 0
+    """Characters of the summary."""
+    compaction_ratio: float | None = None
+    """What is left of the request: `tokens_after` by `tokens_before`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -128,7 +128,7 @@ class Reducer:
         if fact.why == facts.CLEAR:
             self.usage = Usage.ZERO
         if fact.why == "compaction":
-            return [*found, named.Compaction(_summary_of(fact.messages), fact.end - fact.start)]
+            return [*found, _compaction(fact)]
         return [*found, named.ResetMessages(fact.why, fact.start, fact.end, len(fact.messages))]
 
     def _retry(self, fact: facts.RetryScheduled, at_ms: int) -> NamedEvents:
@@ -209,6 +209,13 @@ class Reducer:
             ended_at=None if started_ms is None else iso(at_ms),
             duration_ms=None if started_ms is None else at_ms - started_ms,
         )
+
+
+def _compaction(fact: facts.Reset) -> named.Compaction:
+    summary = _summary_of(fact.messages)
+    before, after = fact.sizes or (None, None)
+    ratio = round(after / before, 3) if before and after is not None else None
+    return named.Compaction(summary, fact.end - fact.start, before, after, len(summary), ratio)
 
 
 def arguments_of(call: ToolCall) -> dict[str, object]:

@@ -233,6 +233,14 @@ def overflow_of(state: State, room: Room, extra: Sequence[Message] = ()) -> Prov
     )
 
 
+def sizes_around(state: State, room: Room | None, old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int]:
+    """Return how many tokens the next request has likely, and how many with `new` in the place of `old`."""
+    found = estimate(state, room or Room(None))
+    gone, come = units_of(old), units_of(new)
+    after = found.tokens - round((gone - come) * found.per_unit)
+    return found.tokens, max(after, round(come * found.per_unit))
+
+
 def left_for_answer(state: State, room: Room, extra: Sequence[Message], length: int) -> int | None:
     """Return how many tokens the window leaves to the answer when so many messages and `extra` are shown.
 

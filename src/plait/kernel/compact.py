@@ -21,6 +21,7 @@ from plait.core.exchange import ProviderFailed, Reply
 from plait.core.facts import Observation, Reset
 from plait.core.messages import CUT, Message, Text
 from plait.core.usage import Usage
+from plait.kernel.budget import Room, sizes_around
 from plait.kernel.deferral import carried
 from plait.kernel.effects import Effect, End, Interrupted
 from plait.kernel.rules import Rules
@@ -63,7 +64,7 @@ def compact(
     if span is None:
         return False
     summary = yield from _summarise(state, span, rules, why)
-    return (yield from _replace(state, span, summary, why))
+    return (yield from _replace(state, span, summary, why, rules.room))
 
 
 def compact_now(state: State, keep_last_turns: int, rules: Rules | None = None) -> Generator[Effect, Any, End]:
@@ -87,20 +88,20 @@ def compact_now(state: State, keep_last_turns: int, rules: Rules | None = None) 
             reply: Reply = yield from summary_of(state, rules, ask, attempt)
         except Interrupted as interrupt:
             if interrupt.usage is not None:
-                yield from record(state, _spent(span, interrupt.usage))
+                yield from record(state, _spent(state, span, interrupt.usage, room=rules.room))
             return End(interrupt.reason, error=interrupt.__cause__)
         except ProviderFailed as failure:
             if failure.usage is not None:
-                yield from record(state, _spent(span, failure.usage))
+                yield from record(state, _spent(state, span, failure.usage, room=rules.room))
             if failure.kind != "context_overflow":
                 return End("error", error=failure)
         else:
             text, usage = notes_in(reply), reply.usage
             break
     if not text:
-        yield from record(state, _spent(span, usage))
+        yield from record(state, _spent(state, span, usage, room=rules.room))
         return End(SKIPPED, detail=NO_SUMMARY)
-    is_gain = yield from _replace(state, span, Summary(text, usage, tuple(notes)), _ASKED)
+    is_gain = yield from _replace(state, span, Summary(text, usage, tuple(notes)), _ASKED, rules.room)
     return End("completed") if is_gain else End(SKIPPED, detail=_NO_GAIN)
 
 
@@ -116,7 +117,7 @@ def noted(event: str, **said: object) -> Observation:
     return Observation("note", {"event": event, **said})
 
 
-def _replace(state: State, span: Span, summary: Summary, why: str) -> Generator[Effect, Any, bool]:
+def _replace(state: State, span: Span, summary: Summary, why: str, room: Room | None) -> Generator[Effect, Any, bool]:
     """Put a summary in the place of history, where that is shorter; count what it cost in either case."""
     old, kept = state.history[span.start : span.end], kept_of(state.history, span)
     gone = [message for message in old if not any(message is each for each in kept)]
@@ -124,17 +125,19 @@ def _replace(state: State, span: Span, summary: Summary, why: str) -> Generator[
     # What is only told comes after what counts, so that a turn that is resumed here has got somewhere.
     if weight(new) >= weight(old):
         if summary.usage is not None or why not in ("overflow", _ASKED):
-            yield from record(state, _spent(span, summary.usage, why), *summary.notes)
+            yield from record(state, _spent(state, span, summary.usage, why, room), *summary.notes)
         return False
     overflowed = (noted(OVERFLOWED, retries=state.shrinks + 1),) if why == "overflow" else ()
-    reset = Reset(span.start, span.end, new, "compaction", summary.usage)
+    sizes = sizes_around(state, room, old, new)
+    reset = Reset(span.start, span.end, new, "compaction", summary.usage, sizes)
     yield from record(state, reset, *summary.notes, *overflowed)
     return True
 
 
-def _spent(span: Span, usage: Usage | None, why: str = "") -> Reset:
+def _spent(state: State, span: Span, usage: Usage | None, why: str = "", room: Room | None = None) -> Reset:
     """Return what is recorded of a summary that is of no use: nothing is replaced, and it is paid for all the same."""
-    return Reset(span.start, span.start, (), "overflow_skipped" if why == "overflow" else SKIPPED, usage)
+    sizes = sizes_around(state, room, (), ())
+    return Reset(span.start, span.start, (), "overflow_skipped" if why == "overflow" else SKIPPED, usage, sizes)
 
 
 def structural(messages: Sequence[Message]) -> str:

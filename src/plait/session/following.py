@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
-from plait.core.facts import MessageAdded
+from plait.core.facts import MessageAdded, Observation, Reset
 from plait.events.reducer import counts
 from plait.session.session import Session
+from plait.session.summaries.terms import prompt_tokens_after
 
 
 class Following:
@@ -34,6 +35,10 @@ class Following:
         fact = event.entry.fact
         if isinstance(fact, MessageAdded) and fact.message.role == "assistant":
             session["llm_call_count"] += 1
+        elif isinstance(fact, Reset | Observation):
+            session["compaction_last_prompt_tokens"] = prompt_tokens_after(
+                session.get("compaction_last_prompt_tokens", 0), fact
+            )
 
 
 def follow(session: Session) -> None:

@@ -29,7 +29,7 @@ from plait.session.live import Settings
 from plait.session.options import SIDE_BY_SIDE
 from plait.session.permitting import permissions_of
 from plait.session.spec_terms import is_structured, key_source_of, program_of, streams_of
-from plait.session.summaries.terms import compaction_keys
+from plait.session.summaries.terms import compaction_keys, last_prompt_tokens
 
 USUAL: Final = Limits(max_steps=None, tool_concurrency=SIDE_BY_SIDE)
 
@@ -59,6 +59,7 @@ def values_of(
         "strict_cache_proof": given["strict_cache_proof"],
         **cache_keys(schema, given),
         **compaction_keys(schema, given),
+        "compaction_last_prompt_tokens": last_prompt_tokens(kept.facts),
         "parallel_tool_dispatch": schema.get("parallel_tool_dispatch") is True,
         "usage_totals": dict.fromkeys(("prompt", "completion", "total", "cached", "cache_write"), 0)
         | dict(before.get("usage_totals", {})),

@@ -93,6 +93,9 @@ class Session(dict[str, Any]):
     compaction_policy = Key[str]()
     """`threshold`, `every_turn`, `never`, or `host` where a function of the host's decides."""
     compaction_min_chars = Key[int]()
+    compaction_last_prompt_tokens = Key[int]()
+    """Size of the request, in tokens, before which history was last made shorter, or could not be; 0: not yet, or
+    because one did not fit. A size to look at: the threshold does not go by it."""
     parallel_tool_dispatch = Key[bool]()
     usage_totals = Key[dict[str, int]]()
     """`{prompt, completion, total, cached, cache_write}` of the whole session."""

@@ -258,3 +258,17 @@ def test_what_is_nearly_a_common_shape_is_left_to_the_general_reader(told: tuple
     assert QUICK[name](data) is None
     with pytest.raises(FactInvalid):
         decode_fact(name, data)
+
+
+def test_sizes_are_kept_and_compared_by_nobody() -> None:
+    """What is only told of a summary travels with it, and makes no other fact of it; an older log has none of it."""
+    fact = Reset(1, 2, (), "compaction", None, (9_000, 12))
+    kind, data = encode_fact(fact)
+    read = decode_fact(kind, json.loads(json.dumps(data)))
+
+    assert isinstance(read, Reset)
+    assert (9_000, 12) == read.sizes
+    assert read == Reset(1, 2, (), "compaction")
+    older = decode_fact(kind, {"start": 1, "end": 2, "messages": [], "why": "compaction"})
+    assert isinstance(older, Reset)
+    assert older.sizes is None

@@ -155,6 +155,33 @@ def test_a_trace(tmp_path: Path) -> None:
     assert (1, [], "end_turn") == (second["iteration"], second["tool_calls"], second["stop_reason"])
 
 
+def test_a_summary_in_a_trace(tmp_path: Path) -> None:
+    """The line of the first answer after a summary says how many units it stands for, and the tokens around it."""
+    config = Config(
+        working_dir=str(tmp_path), log_dir=str(tmp_path), output_reserve=13_000, keep_recent_turns=1, enable_todo=True
+    )
+    steps = iter([*[Call("todo", {"items": [{"text": f"{number}" * 4_000}]}) for number in range(4)], "done", "again"])
+    with ScriptedModel(
+        lambda asked: "Notes." if asked.purpose == "compaction" else next(steps), context_window=16_000
+    ) as model:
+        agent, telemetry, _ = build_runtime(config, model=model, session_id="s1")
+        agent.run("the task")
+        agent.run("go on")
+        telemetry.close()
+        asked = [request.purpose for request in model.requests]
+
+    told = [line["compaction"] for line in lines_of(tmp_path / "s1.jsonl")]
+    assert 6 == len(told)
+    found = [each for each in told if each is not None]
+    assert asked.count("compaction") == len(found) > 0
+    for each in found:
+        assert isinstance(each, dict)
+        assert ["turns_collapsed", "tokens_before", "tokens_after"] == list(each)
+        assert each["tokens_before"] > 3_000 > each["tokens_after"] > 0
+    units = asked.index("compaction") - 1
+    assert units == found[0]["turns_collapsed"]  # type: ignore[index]
+
+
 def test_a_verbose_trace(tmp_path: Path) -> None:
     """A verbose trace holds the arguments."""
     with ScriptedModel([Call("list_dir", {"path": "."}), "done"]) as model:

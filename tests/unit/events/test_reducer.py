@@ -171,16 +171,18 @@ def test_a_retry_and_a_stated_wait() -> None:
 
 
 def test_replaced_history() -> None:
-    """A compaction gives its summary and what it cost; any other replacement its range."""
+    """A compaction gives its summary, what it cost and what is left; any other replacement its range."""
     summary = Message("summary", (Text("what was done"),))
     published = committed(
-        facts.Reset(1, 9, (summary, user("task")), "compaction", Usage(100, 10)),
+        facts.Reset(1, 9, (summary, user("task")), "compaction", Usage(100, 10), (9_000, 3_000)),
+        facts.Reset(0, 2, (summary,), "compaction"),
         facts.Reset(0, 2, (), "host_edit"),
     )
 
     assert [
         named.Usage(100, 10, 110, 0, 0, purpose="compaction"),
-        named.Compaction("what was done", 8),
+        named.Compaction("what was done", 8, 9_000, 3_000, 13, 0.333),
+        named.Compaction("what was done", 2, None, None, 13, None),
         named.ResetMessages("host_edit", 0, 2, 0),
     ] == fed(*published)
 

@@ -5,10 +5,12 @@ Floor: 5. Owns: the `compaction_…` keys and what they may be; never: when it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.errors import ConfigError
+from plait.core.facts import CLEAR, Fact, Observation, Reset
+from plait.kernel.compact import OVERFLOWED
 from plait.kernel.rules import Shrinking
 from plait.kernel.threshold import TRIGGER_TOKENS
 
@@ -91,6 +93,24 @@ def shrinking_of(session: Mapping[str, Any]) -> Shrinking:
         trigger_tokens=session.get("compaction_trigger_tokens") if has_threshold else 0,
         summary_tokens_max=target,
     )
+
+
+def last_prompt_tokens(facts: Iterable[Fact]) -> int:
+    """Return how large the request was, in tokens, before which history was last made shorter, or could not be."""
+    found = 0
+    for fact in facts:
+        found = prompt_tokens_after(found, fact)
+    return found
+
+
+def prompt_tokens_after(found: int, fact: Fact) -> int:
+    """Return that size after one more fact; 0 after a clear, and after a request that did not fit."""
+    if isinstance(fact, Reset):
+        if fact.why in (CLEAR, "overflow_skipped"):
+            return 0
+        return found if fact.sizes is None else fact.sizes[0]
+    is_overflow = isinstance(fact, Observation) and fact.type == "note" and fact.data.get("event") == OVERFLOWED
+    return 0 if is_overflow else found
 
 
 def _first(*values: object) -> object:

@@ -17,6 +17,7 @@ from plait.kernel.tools import Tool
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session
+from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.session.tasks import run_task
 from plait.session.turns import run_turn
@@ -107,12 +108,19 @@ def test_e33_a_turn_that_grew_is_summarised_before_the_next_request() -> None:
             assert [True] == [item["compacted_summary"] for item in session["messages"] if "compacted_summary" in item]
             assert [SUMMARY, "task 4"] == said(session)[:2]
             (told,) = heard.of("compaction")
-            assert (SUMMARY, 6) == (told["summary"], told["compacted_turns"])
+            assert (SUMMARY, 6, len(SUMMARY)) == (told["summary"], told["compacted_turns"], told["summary_length"])
+            assert told["tokens_before"] > 1_100 > told["tokens_after"] > 0
+            assert round(told["tokens_after"] / told["tokens_before"], 3) == told["compaction_ratio"]
+            assert told["tokens_before"] == session["compaction_last_prompt_tokens"]
             assert [1] == [data["purpose"] == "compaction" for data in heard.of("usage") if data["purpose"]]
             before = session["usage_totals"]["total"]
             assert before == sum(data["total"] for data in heard.of("usage"))
         with talk(server) as (session, _):
             assert [SUMMARY, "task 4"] == said(session)[:2]
+            assert told["tokens_before"] == session["compaction_last_prompt_tokens"]
+            copy = dict(session)
+        with init_session(built_in_spec("any", server.url), session=copy, session_id="other") as session:
+            assert 0 == session["compaction_last_prompt_tokens"]
         (asked,) = (request for request in server.requests if is_summary(request))
         (step,) = (request for request in server.requests if request.number == asked.number - 1)
         head = asked.body.partition(b'"tool_choice"')[0]
@@ -358,3 +366,24 @@ def test_what_is_pinned_outlives_every_summary() -> None:
             assert [SUMMARY, "Never touch main.", "last"] == said(session)[:3]
             assert [True] == [item["pinned"] for item in session["messages"] if "pinned" in item]
         assert all("pinned" not in request.body.decode() for request in server.requests)
+
+
+def test_the_size_that_was_too_large_is_told() -> None:
+    """The key has the size of the request before which a summary was made or tried; 0 after an overflow and a clear."""
+    long = serving(lambda _, number: f"{number}: {WORDS}")
+    overflows = iter([TOO_LONG])
+    with ScriptServer(lambda request: next(overflows, None) or long(request) if sizes else long(request)) as server:
+        sizes: list[int] = []
+        with talk(server, compaction_trigger_tokens=1_500, compaction_keep_last_turns=1) as (session, client):
+            assert 0 == session.compaction_last_prompt_tokens
+            for number in range(4):
+                run_turn(client, "any", session, f"task {number}")
+            sizes.append(session.compaction_last_prompt_tokens)
+            run_turn(client, "any", session, "one more")
+            sizes.append(session.compaction_last_prompt_tokens)
+        with talk(server) as (session, _):
+            sizes.append(session.compaction_last_prompt_tokens)
+            clear_session(session)
+            sizes.append(session.compaction_last_prompt_tokens)
+    assert [0, 0, 0] == sizes[1:]
+    assert 1_500 <= sizes[0] < 3_000

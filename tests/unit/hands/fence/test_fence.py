@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,25 +12,11 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.hands.command import Command, Finished, RunOptions
-from plait.hands.fence import fence as fences
 from plait.hands.fence.fence import BubblewrapFence, Fence, LandlockFence, open_fence
 from plait.hands.fence.policy import ResourceLimits, SandboxPolicy
 from plait.hands.fence.probe import prove_fence
 from plait.hands.process import run
 from plait.hands.process_tree import Tree
-
-SOURCE = Path(fences.__file__).parents[3]
-AS_USER = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from plait.hands.fence.policy import SandboxPolicy
-from plait.hands.fence.probe import prove_fence
-proofs = [
-    prove_fence(SandboxPolicy("/tmp", landlock_alone=alone), binary=binary)
-    for binary, alone in (("bwrap", False), ("no-such-bwrap", True), ("no-such-bwrap", False))
-]
-print(json.dumps([proof.to_dict() for proof in proofs]))
-"""
 
 
 def inside(fence: Fence, command: str, cancel: Cancel | None = None, **more: object) -> Finished:
@@ -64,33 +48,6 @@ def test_with_landlock_alone_what_is_promised_holds(workspace: Path) -> None:
     missing = {promise.promise for promise in proof.promises if promise.verdict == "not available"}
     assert {"git's hooks and settings stay as they are", "others are not seen", "nothing is left running"} <= missing
     assert "no TCP" not in missing
-
-
-def test_an_ordinary_user_has_the_same_fences() -> None:
-    """Run by nobody: bubblewrap's fence, Landlock's, and none at all where there is neither."""
-    python = Path("/usr/bin/python3")
-    if os.geteuid() != 0 or not python.exists():
-        pytest.skip("this user is an ordinary one, or there is no interpreter that every user can run")
-    version = subprocess.run([python, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True)
-    if version.stdout.strip() != b"True":
-        pytest.skip("the system's interpreter is too old")
-    argv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
-    ran = subprocess.run(
-        [*argv, python, "-c", AS_USER, SOURCE],
-        cwd="/",
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-    assert "" == ran.stderr
-    full, lesser, none = json.loads(ran.stdout)
-    assert [] == [promise for promise in full["promises"] if promise["verdict"] != "proved"]
-    assert (True, "bubblewrap+seccomp+landlock") == (full["ok"], full["level"])
-    assert (True, "landlock+seccomp") == (lesser["ok"], lesser["level"])
-    assert "proved" == next(row["verdict"] for row in lesser["promises"] if row["promise"] == "processes at a time")
-    assert (False, "", True) == (none["ok"], none["level"], "not installed" in none["problem"])
 
 
 @pytest.mark.parametrize("reason", ["missing", "forbidden", "planted", "loader"])

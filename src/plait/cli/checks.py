@@ -21,7 +21,7 @@ from plait.store.layout import state_home
 
 Status = Literal["ok", "warn", "fail"]
 
-_PACKAGES: Final = ("click", "rich", "orjson", "jiter", "jsonschema-rs")
+_PACKAGES: Final = ("click", "rich", "orjson", "jsonschema-rs", "pyyaml", "pathspec")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Floor: 5. Owns: what a `step_reducer` is given and may return; never: recording 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -27,7 +27,7 @@ class StepReduction:
     """What takes the place of a step.
 
     Args:
-        messages: chat-completions messages; nothing takes the step out.
+        messages: chat-completions messages, with all results of the calls in them; none only with a `final_reply`.
         final_reply: ends the turn, as if the model had answered this.
     """
 
@@ -77,7 +77,8 @@ def reduce_step(reducer: StepReducer, session: Session, client: object, model: s
     if said is None or start != _start_of_step(items):
         return None  # or it has changed the list itself
     reduction = said if isinstance(said, StepReduction) else StepReduction(said)
-    kept = _checked(reduction.messages, reduction.final_reply)
+    before = {call.get("id") for item in items[:start] for call in item.get("tool_calls") or ()}
+    kept = _checked(reduction.messages, reduction.final_reply, before)
     told = StepReduced(len(items) - start, len(kept), _chars(items[start:]), _chars(kept), reduction.final_reply)
     if reduction.final_reply is None and _ends_answered(items, start, kept):
         # Else what the reducer wrote would pass for the model's own last word.
@@ -99,7 +100,7 @@ def _start_of_step(items: Sequence[Item]) -> int | None:
     return start - 1 if has_calls else None
 
 
-def _checked(messages: object, reply: object) -> list[Item]:
+def _checked(messages: object, reply: object, taken: Set[object]) -> list[Item]:
     """Return what a host's function returned as messages of our own; its types may be anything."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise ConfigError(
@@ -108,28 +109,70 @@ def _checked(messages: object, reply: object) -> list[Item]:
     if reply is not None and not isinstance(reply, str):
         raise ConfigError(f"the step_reducer's final_reply is {reply!r}", hint="it is text, or None")
     kept = [_message(item) for item in messages]
-    fault = _fault_in(kept)
+    fault = (
+        _fault_in(kept, taken) if kept or reply is not None else "it is empty, and the model would do the step again"
+    )
     if fault:
         raise ConfigError(
             f"the step_reducer returned a step that no endpoint would take: {fault}",
-            hint="return a result behind its call, or neither",
+            hint="return calls with all of their results behind them, in order, or neither; None leaves the step alone",
         )
     return kept
 
 
-def _fault_in(items: Sequence[Item]) -> str:
-    """Return what no endpoint would take: a result that is not behind its call. One that is left out is said to be."""
-    unanswered: list[object] = []
-    for item in items:
-        if item["role"] == "assistant":
-            unanswered = [call.get("id") for call in item.get("tool_calls") or () if isinstance(call, Mapping)]
-        elif item["role"] == "user":
-            unanswered = []
-        elif (call_id := item.get("tool_call_id")) in unanswered:
-            unanswered.remove(call_id)
-        else:
-            return f"there is a result of {call_id!r} and no call right before it"
-    return ""
+def _fault_in(items: Sequence[Item], taken: Set[object]) -> str:
+    """Return what no endpoint would take, or nothing: each call has one result, right behind it, in the calls' order.
+
+    Args:
+        taken: ids of calls before the step.
+    """
+    known, waiting = set(taken), list[object]()
+    for number, item in enumerate(items, 1):
+        if item["role"] == "tool":
+            call_id = item.get("tool_call_id")
+            if not waiting or call_id not in waiting:
+                return f"message {number} is a result of {call_id!r} and no call right before it"
+            if call_id != waiting.pop(0):
+                return f"message {number} is the result of {call_id!r}, before those of earlier calls"
+            continue
+        if waiting:
+            return f"message {number} stands between the calls {_listed(waiting)} and their results"
+        calls, fault = _calls_of(item)
+        if fault:
+            return f"message {number} {fault}"
+        ids = [call["id"] for call in calls]
+        if again := [call_id for at, call_id in enumerate(ids) if call_id in known or call_id in ids[:at]]:
+            return f"message {number} has a call {again[0]!r}, as another message or call has"
+        if not calls and not _says_something(item.get("content")):
+            return f"message {number} is empty"
+        known.update(ids)
+        waiting = ids
+    return f"the calls {_listed(waiting)} have no results" if waiting else ""
+
+
+def _calls_of(item: Item) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the calls of a message, and what is wrong with them."""
+    calls = item.get("tool_calls")
+    if calls is None:
+        return [], ""
+    if item["role"] != "assistant" or not isinstance(calls, list):
+        return [], "has tool calls that are none"
+    for call in calls:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str) or not name:
+            return [], f"has a call {call!r}, which names no tool"
+        if not isinstance(call.get("id"), str) or not call["id"]:
+            return [], f"has a call of {name!r} without an id"
+    return calls, ""
+
+
+def _says_something(content: object) -> bool:
+    return bool(content.strip()) if isinstance(content, str) else bool(content)
+
+
+def _listed(ids: Sequence[object]) -> str:
+    return ", ".join(map(repr, ids))
 
 
 def _message(item: object) -> Item:

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 import plait
 from plait import ConfigError, StepReduction, Tool, create_client, init_session, replay_session, run_turn
 from plait.cli.specs import built_in_spec
 from plait.core.facts import Reset
+from plait.core.messages import Message, Text, ToolCall, ToolResult
 from plait.engine.cache_ledger import CacheLedger
 from plait.events.named import NamedEvent
+from plait.kernel.history import fault_in
+from plait.session.reducing import reduce_step
 from plait.session.session import Session
 from plait.store.opening import load_journal
 from plait.store.sessions import Sessions
@@ -119,10 +123,9 @@ def test_nothing_returned_is_nothing_changed() -> None:
     "kept, sent",
     [
         ([{"role": "assistant", "content": "I looked."}], ["go", "I looked.", "Go on."]),
-        ([], ["go"]),
         ([{"role": "user", "content": "You looked."}], ["go", "You looked."]),
     ],
-    ids=["assistant", "nothing", "user"],
+    ids=["assistant", "user"],
 )
 def test_the_turn_goes_on(kept: list[dict[str, Any]], sent: list[str]) -> None:
     """Whatever stands in a step's place, the model is asked again: a note of the host's is no answer."""
@@ -134,16 +137,14 @@ def test_the_turn_goes_on(kept: list[dict[str, Any]], sent: list[str]) -> None:
 
 
 def test_results_may_be_shortened() -> None:
-    """A step may keep its calls; a result that the reducer left out is said to be gone, so that every call has one."""
+    """A step may keep its calls with results that are shorter; the model sees these."""
 
     def shorten(_: Session, step: list[dict[str, Any]], **__: object) -> list[dict[str, Any]]:
-        return [step[0], {**step[1], "content": "short"}]
+        return [step[0], {**step[1], "content": "short"}, {**step[2], "content": ""}]
 
     with ScriptServer([STEP, "Done."]) as server, talk(server, shorten) as (session, client):
         run_turn(client, "any", session, "go")
-        assert ["go", "I look.", "short", "ERROR: This result is gone: it was removed from the conversation."] == asked(
-            server
-        )
+        assert ["go", "I look.", "short", "(no output)"] == asked(server)
 
 
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "x"}
@@ -152,7 +153,8 @@ CALL = {
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}],
 }
 NO_STEPS: list[Any] = ["text", 5, [5], [{"content": "x"}], [{"role": "system", "content": "x"}]]
-NO_STEPS += [[RESULT], [CALL, {"role": "user", "content": "x"}, RESULT], [CALL, RESULT, RESULT]]
+NO_STEPS += [[RESULT], [CALL, {"role": "user", "content": "x"}, RESULT], [CALL, RESULT, RESULT], [CALL], []]
+NO_STEPS += [StepReduction(()), [{"role": "assistant", "content": " "}], [{"role": "user", "content": ""}]]
 NO_REPLY: Any = 5
 
 
@@ -166,6 +168,80 @@ def test_what_is_no_step_is_refused(value: object) -> None:
         assert "step_reducer" in result.error.message
         assert ["system", "user", "assistant", "tool", "tool"] == [item["role"] for item in session["messages"]]
         assert "Done." == run_turn(client, "any", session, None).final_reply
+
+
+def call_of(name: str) -> dict[str, Any]:
+    """Make a call as chat completions write it."""
+    return {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def result_of(name: str) -> dict[str, Any]:
+    """Make the result of a call."""
+    return {"role": "tool", "tool_call_id": name, "content": LONG}
+
+
+WHOLE: list[dict[str, Any]] = [
+    {"role": "assistant", "content": "I look.", "tool_calls": [call_of(name) for name in "abc"]},
+    *map(result_of, "abc"),
+]
+PIECES = [
+    *WHOLE,
+    result_of("x"),
+    {"role": "user", "content": "Go on."},
+    {"role": "user", "content": ""},
+    {"role": "assistant", "content": "I looked."},
+    {"role": "assistant", "content": None, "tool_calls": [call_of("d")]},
+    {"role": "assistant", "content": "", "tool_calls": []},
+    {"role": "assistant", "content": None, "tool_calls": [call_of("e"), call_of("f")]},
+    *map(result_of, "def"),
+    {"role": "assistant", "content": None, "tool_calls": [call_of("earlier")]},
+]
+
+
+def what_is_wrong(items: list[dict[str, Any]]) -> bool:
+    """Say whether a provider would refuse these messages behind an earlier call, or they are nothing."""
+    history: list[Message] = []
+    ids = ["earlier"]
+    for item in items:
+        calls = tuple(ToolCall(call["id"], "look", "{}") for call in item.get("tool_calls") or ())
+        ids += [call.id for call in calls]
+        if item["role"] != "tool":
+            history.append(Message(item["role"], (Text(item["content"] or ""), *calls)))
+            if not item["content"] and not calls:
+                return True
+        elif history and history[-1].role == "tool":
+            history[-1] = Message("tool", (*history[-1].parts, ToolResult(item["tool_call_id"], "x")))
+        else:
+            history.append(Message("tool", (ToolResult(item["tool_call_id"], "x"),)))
+    return not items or len(ids) != len(set(ids)) or fault_in(history) is not None
+
+
+changed_steps = st.one_of(
+    st.permutations(WHOLE),
+    st.lists(st.sampled_from(range(4)), unique=True).map(lambda kept: [WHOLE[at] for at in sorted(kept)]),
+    st.tuples(st.integers(0, 4), st.sampled_from(PIECES)).map(lambda put: [*WHOLE[: put[0]], put[1], *WHOLE[put[0] :]]),
+    st.lists(st.sampled_from(PIECES), max_size=6),
+)
+
+
+@given(changed_steps)
+def test_only_a_step_that_an_endpoint_would_take_is_taken(step: list[dict[str, Any]]) -> None:
+    """A call without its result, a result without its call, results left out or in another order, nothing: refused.
+
+    Then the list is what it was, and the error says which message is wrong; all else is taken as it is.
+    """
+    before = [{"role": "user", "content": "go"}, {"role": "assistant", "tool_calls": [call_of("earlier")]}]
+    items = [*before, result_of("earlier"), *WHOLE]
+    session: Any = {"messages": [dict(item) for item in items]}
+
+    if what_is_wrong(step):
+        with pytest.raises(ConfigError, match=r"no endpoint would take: (message \d|the calls|it is empty)"):
+            reduce_step(lambda *_, **__: step, session, None, "any")
+    else:
+        reduced = reduce_step(lambda *_, **__: step, session, None, "any")
+        assert reduced is not None
+        assert (3, step) == (reduced.start, reduced.items[: len(step)])
+    assert items == session["messages"]
 
 
 def test_what_a_reducer_raises_comes_out() -> None:

@@ -152,7 +152,7 @@ def _with_servers(
 
     options = ServersOptions(
         log_dir=config.mcp_log_dir,
-        bounds=Bounds(toolbox.options.result_tokens_max * CHARS_PER_TOKEN, toolbox._spill),
+        bounds=Bounds(toolbox.options.result_tokens_max * CHARS_PER_TOKEN, toolbox.spill),
         has_bare_names=True,
         check=compile_schema,
     )

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed, View
 from plait.core.facts import SIDE_QUERY, Observation
 from plait.core.messages import Message, ToolResult, user
@@ -25,7 +24,7 @@ from plait.models.errors import to_error
 from plait.session.aside_notes import Asides, settle_asides
 from plait.session.clients import Wishes, model_for
 from plait.session.defaults import BENCH
-from plait.session.live import Live
+from plait.session.live import Live, live_of
 from plait.session.readying import held, prepare
 from plait.session.session import Session
 
@@ -71,9 +70,7 @@ def side_query(
     """
     if max_tokens is not None and max_tokens < 1:
         raise ValueError(f"an answer cannot have {max_tokens} tokens")
-    live = getattr(session, "_live", None)
-    if not isinstance(live, Live):
-        raise ConfigError("a side query needs an open session", hint="init_session(schema, session=…) opens it again")
+    live = live_of(session)
     asked = _model(session, live, client, model)
     if not live.running.locked() and (live.model is None or live.model[2] is asked):
         with held(session):

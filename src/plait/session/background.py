@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from plait.core.errors import ConfigError
 from plait.core.events import Committed, Event
 from plait.core.facts import Fact, MessageAdded, Observation, ToolEnd
 from plait.session.defaults import LIBRARY
-from plait.session.live import Live
+from plait.session.live import Live, live_of
 from plait.session.session import Session
 from plait.tools.background import TOLD, completion_notice
 from plait.tools.board import Board, Completion
@@ -68,9 +67,7 @@ def drain_completions(session: Session | None = None) -> list[Completion]:
     """
     if session is None:
         return LIBRARY.board.take_untold()
-    live = getattr(session, "_live", None)
-    if not isinstance(live, Live):
-        raise ConfigError("this needs an open session, not its dict", hint="init_session(schema, session=…) opens it")
+    live = live_of(session)
     board = live.toolbox.background.board
     jobs = board.untold()
     if jobs:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from plait.core.cancel import Cancel
+from plait.core.errors import ConfigError
 from plait.core.facts import Observation, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
@@ -158,3 +159,17 @@ class Live:
     def log(self) -> SessionLog:
         """Where the session's facts go."""
         return self.standing.log
+
+
+def live_of(session: object) -> Live:
+    """Return what is alive behind a session.
+
+    Raises:
+        ConfigError: it is no open session.
+    """
+    live = getattr(session, "_live", None)
+    if not isinstance(live, Live):
+        raise ConfigError(
+            "this needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
+        )
+    return live

@@ -41,7 +41,6 @@ from plait.session.kept.snapshot import Snapshot, source_of
 from plait.session.live import Live, Recovery, Standing
 from plait.session.mcp import attached
 from plait.session.mirror import Mirror, read_history, system_of
-from plait.session.profiling import profiled
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.profiling import profiled
 from plait.session.senses.sensed import sensed_by
@@ -101,7 +100,7 @@ def init_session(
             toolbox.sweep([*own, *(start for _, start in open_side_calls(kept.facts))])
         adopt_jobs(toolbox.background.board, kept.facts)
         given["tool_executor"] = given["tool_executor"].of(kept.id)
-        mcp = attached(target.schema, given, spill=toolbox._spill, is_kept=kept.place is not None)
+        mcp = attached(target.schema, given, spill=toolbox.spill, is_kept=kept.place is not None)
         if mcp is not None:
             undo.callback(mcp.servers.close)
         opened = _open(target, kept, given, toolbox, session)

@@ -25,7 +25,7 @@ from plait.session.confining import fence_told
 from plait.session.following import follow
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
-from plait.session.live import Live
+from plait.session.live import Live, live_of
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
@@ -41,11 +41,7 @@ def held(session: Session) -> Iterator[Live]:
     Raises:
         SessionBusy: one is running. ConfigError: it is no open session.
     """
-    live = getattr(session, "_live", None)
-    if not isinstance(live, Live):
-        raise ConfigError(
-            "this needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
-        )
+    live = live_of(session)
     if not live.running.acquire(blocking=False):
         raise SessionBusy(
             f"the session {session['session_id']!r} is in the middle of a turn",
@@ -96,7 +92,7 @@ def policy_of(session: Session, live: Live) -> Policy:
         finishing = replace(
             finishing_of(settings.limits.max_tool_result_tokens, lambda: conversation.model, redaction or False),
             session_id=session["session_id"],
-            fit=live.toolbox._spill.fit if conversation.terms.tools.get("read_file") is not None else None,
+            fit=live.toolbox.spill.fit if conversation.terms.tools.get("read_file") is not None else None,
         )
         between = Between(weakref.ref(session), live)
         is_watched = live.standing.capture is not None

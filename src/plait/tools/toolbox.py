@@ -104,11 +104,12 @@ class Toolbox:
         self.options = options = options or ToolboxOptions()
         outside = POLICIES[options.policy] if isinstance(options.policy, str) else options.policy
         chars_max = options.result_tokens_max * CHARS_PER_TOKEN
-        self._spill = spill or Spill(options.spill_dir)
+        self.spill = spill or Spill(options.spill_dir)
+        """Keeps what is too long for an answer."""
         self._owns_spill = spill is None
         if self._owns_spill:
-            self._spill.redact = options.redaction
-        self._places = Places.of(root, outside, self._spill, options.own_places, options.fence)
+            self.spill.redact = options.redaction
+        self._places = Places.of(root, outside, self.spill, options.own_places, options.fence)
         self.root = self._places.root
         self.locks = FileLocks()
         self.shell = Shell(
@@ -125,10 +126,10 @@ class Toolbox:
                 options.redaction,
                 options.fence,
             ),
-            self._spill,
+            self.spill,
         )
         self._owns_board = board is None
-        self.background = Background(self.shell, board or Board(self._spill), options.job_grace_s)
+        self.background = Background(self.shell, board or Board(self.spill), options.job_grace_s)
         """`nohup`, `nohup_query`, `nohup_wait`, and the session's jobs."""
         if options.spool is not None:
             self.shell.kept = KeptCommands.over(options.spool)
@@ -153,7 +154,7 @@ class Toolbox:
             "bash": self.shell.recovery(separates_errors=True),
             "nohup": self.background.recovery(),
         }
-        self.finding = Finding(self._places, self._spill, chars_max)
+        self.finding = Finding(self._places, self.spill, chars_max)
 
     def tools(self) -> list[Tool]:
         """Return the seven built-in tools in the order in which they are advertised."""
@@ -190,7 +191,7 @@ class Toolbox:
         """
         self.shell.kept = KeptCommands.over(spool)
         self.background.board.keep_in(spool)
-        self._spill.keep_in(spill)
+        self.spill.keep_in(spill)
 
     def keep_versions(self, folder: str | os.PathLike[str]) -> None:
         """Keep in `folder` what files hold before a call changes them, so that changes can be taken back."""
@@ -217,7 +218,7 @@ class Toolbox:
         if self._owns_board:
             self.background.close(keep_jobs=keep_jobs)
         if self._owns_spill:
-            self._spill.close()
+            self.spill.close()
         self._places.close()
         self._allowed.close()
 

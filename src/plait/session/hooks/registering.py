@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.config.places import project_root
-from plait.core.errors import ConfigError
 from plait.engine.trusting import Vouched
 from plait.events.hook_events import HookWarning
 from plait.hooks.asking import HookSet
@@ -25,9 +24,9 @@ from plait.hooks.runners import Ground
 from plait.hooks.sources import read_place, read_source
 from plait.session.hooks.hooking import SessionHooks
 from plait.session.hooks.sources import Sources
+from plait.session.live import live_of
 
 if TYPE_CHECKING:
-    from plait.session.live import Live
     from plait.session.session import Session
 
 
@@ -93,7 +92,7 @@ def load_hooks(session: Session, source: object) -> tuple[list[HookEntry], list[
     Raises:
         ConfigError: the source cannot be read, with the place in it; or `session` is no open session.
     """
-    entries, warnings = read_source(source, _live(session).standing.cwd)
+    entries, warnings = read_source(source, live_of(session).standing.cwd)
     if entries:
         hooks_for(session).hooks.add(entries)
     return entries, warnings
@@ -101,18 +100,18 @@ def load_hooks(session: Session, source: object) -> tuple[list[HookEntry], list[
 
 def session_hooks(session: Session) -> list[dict[str, object]]:
     """Return a session's hooks in the order in which they count, as plain JSON."""
-    hooks = _live(session).hooks
+    hooks = live_of(session).hooks
     return [] if hooks is None else [entry.to_dict() for entry in hooks.hooks.entries]
 
 
 def hooks_for(session: Session) -> SessionHooks:
     """Return the hooks of a session, which has them from now on."""
-    live = _live(session)
+    live = live_of(session)
     if live.hooks is None:
         cwd = live.standing.cwd
         box = live.toolbox.options
         ground = Ground(cwd, str(project_root(cwd)), "", box.environment, box.fence)
-        live.hooks = SessionHooks(session, HookSet(ground, live.toolbox._spill.keep))
+        live.hooks = SessionHooks(session, HookSet(ground, live.toolbox.spill.keep))
         # Its leftovers alone: a hook may know the session, and would keep it from ever being dropped.
         weakref.finalize(session, live.hooks.hooks.leftovers.close)
         live.policy = None  # made anew with the next turn, with the gates in it
@@ -127,9 +126,9 @@ def hook_up(session: Session, sources: Sources, *, is_new: bool, transcript: str
     Raises:
         ConfigError: a source cannot be read, with the place in it.
     """
-    entries, warnings = entries_of(sources, _live(session).standing.cwd)
+    entries, warnings = entries_of(sources, live_of(session).standing.cwd)
     for warning in warnings:
-        _live(session).hub.emit(HookWarning(warning))
+        live_of(session).hub.emit(HookWarning(warning))
     if not entries:
         return
     hooks = hooks_for(session)
@@ -175,12 +174,3 @@ def _instruct(session: Session, context: str) -> None:
         items[0]["content"] = f"{items[0]['content']}\n\n{context}"
     else:
         items.insert(0, {"role": "system", "content": context})
-
-
-def _live(session: Session) -> Live:
-    live: Live | None = getattr(session, "_live", None)
-    if live is None:
-        raise ConfigError(
-            "this needs an open session, not its dict", hint="init_session(schema, session=…) opens it again"
-        )
-    return live

@@ -15,6 +15,7 @@ from plait.core.exchange import View
 from plait.core.messages import Message, Opaque, Text, ToolCall, ToolResult, assistant, user
 from plait.engine.spec import default_specification
 from plait.kernel.ports import Setup
+from plait.kernel.tools import Tool
 from plait.models.alternating import BRIDGE, Bridged
 from plait.models.chat_model import chat_model
 from plait.session.clients import create_client
@@ -23,7 +24,7 @@ from plait.session.replaying import replay_session
 from plait.session.resetting import compact_session
 from plait.session.turns import run_turn
 from plait.store.sessions import Sessions
-from plait.testing import Request, ScriptServer, faults
+from plait.testing import Call, Request, ScriptServer, faults
 from plait.testing.faults import Step
 from plait.wire.profile import WireProfile
 from tests.unit.models.talking import ask_of
@@ -119,3 +120,39 @@ def test_a_bridge_stands_wherever_one_is_wanted_and_stays(history: list[Message]
         said = ["user" if message.role == "summary" else message.role for message in spoken]
         assert ("user", "user") not in list(itertools.pairwise(said))
     assert [SUMMARY] == list(bridged.over(View(2, [SUMMARY], 1)).history)
+
+
+def test_a_long_turn_is_refused_once_and_its_cache_holds() -> None:
+    """Summaries in the middle of a turn stand before its task: one refusal teaches that, for this turn and the next.
+
+    After it each request begins with the one before, but for the first after a summary.
+    """
+    steps = itertools.count(1)
+    refused: list[int] = []
+
+    def script(request: Request) -> Step:
+        answer = strict(request)
+        if isinstance(answer, faults.Status):
+            refused.append(request.number)
+            return answer
+        if request.json.get("tool_choice") == "none":
+            return "Objective: look. Next: the others."
+        return Call("look", {"n": number}) if (number := next(steps)) % 30 else f"Done at {number}."
+
+    look = Tool("look", "Look.", lambda n: f"{n}: " + "fine. " * 70, parameters={"type": "object"}, idempotent=True)
+    with ScriptServer(script) as server:
+        spec = default_specification("any", server.url)
+        options: dict[str, Any] = {"strict_cache_proof": False, "compaction_trigger_tokens": 1_500, "tools": [look]}
+        with create_client(spec) as client, init_session(spec, session_id="s", **options) as session:
+            for task in ("One?", "Two?"):
+                assert "completed" == run_turn(client, "any", session, task).status
+        requests = server.requests
+    summaries = [request.number for request in requests if request.json.get("tool_choice") == "none"]
+    assert len(summaries) > 4
+    assert 1 == len(refused)
+    moved = [
+        after.number
+        for before, after in itertools.pairwise(requests)
+        if before.number not in (*summaries, *refused) and before.messages != after.messages[: len(before.messages)]
+    ]
+    assert [] == moved

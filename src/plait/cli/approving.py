@@ -3,8 +3,9 @@
 Floor: 7. Owns: which calls are asked about, what an answer means, the denials of a run; never: the terminal itself,
 or the words of the question (`question`).
 
-File tools inside the workspace run freely. A command, a change outside the workspace and whatever else asks for
-approval need a yes: `--yes` gives it to all, the user to one; without a terminal the answer is no.
+File tools inside the workspace run freely, and what runs behind a fence. Any other command, a change outside the
+workspace and whatever else asks for approval need a yes: `--yes` gives it to all, the user to one; without a terminal
+the answer is no.
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class Ground(Protocol):
 
     def allow_outside(self, call: ToolCall, look: Look) -> None:
         """Let a call write where it led."""
+        ...
+
+    def is_fenced(self, tool: Tool) -> bool:
+        """Say whether a call of this tool runs behind a fence, made and tried by now."""
         ...
 
     def knows(self, answer: Answer) -> bool:
@@ -168,7 +173,9 @@ class RunApprover:
         if self._says_yes or self._is_answered(call, look, ""):
             return True
         # What leads to a secret place is refused by the tool itself, whoever says yes.
-        return not (tool.runs_code or tool.requires_approval or (tool.mutates and look.place == "outside"))
+        if tool.requires_approval or (tool.mutates and look.place == "outside"):
+            return False
+        return not tool.runs_code or self._ground().is_fenced(tool)
 
     def _is_answered(self, call: ToolCall, look: Look, why: str) -> bool:
         return self._ground().knows(_answer(call, look, why))

@@ -5,7 +5,7 @@ Floor: 7. Owns: the keys of the JSON object and the rule that turns an outcome i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -46,6 +46,8 @@ class Outcome:
     """128 plus the signal that stopped the run."""
     again: str = ""
     """The command that goes on with the session."""
+    sandbox: Mapping[str, object] | None = None
+    """`{mode, level, reason}` of the fence around its commands; None for a run that did not begin."""
 
     @property
     def unasked(self) -> Sequence[Denial]:
@@ -93,6 +95,7 @@ class Outcome:
             "duration_s": round(self.duration_s, 3),
             "denials": [denial.to_dict() for denial in self.denials],
             "structured": self.structured,
+            "sandbox": None if self.sandbox is None else dict(self.sandbox),
         }
 
     def _cost(self) -> float | None:

@@ -68,6 +68,10 @@ class Screen:
         if self._form != "lines" and not self._quiet:
             (self._out if self._is_live else self._talk).write(f"{visible(words)}\n")
 
+    def warn(self, words: str) -> None:
+        """Say what everybody has to hear, also those who want no talk."""
+        (self._out if self._is_live else self._talk).write(f"{visible(words)}\n")
+
     def finish(self, outcome: Outcome) -> int:
         """Write the answer or the result, then the complaint and the numbers; return the exit code."""
         # Both streams may be one place: what was said of the run stands above what it came to.

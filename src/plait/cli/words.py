@@ -14,6 +14,7 @@ from plait.cli.escapes import one_line, visible
 from plait.events import named
 from plait.events.awareness_events import GroundMoved
 from plait.events.render import render
+from plait.tools.answer import KEPT_OUT
 
 _TELLING: Final = ("command", "pattern", "path", "question", "query", "input")
 """Arguments that say what a call is about; the first that is there is shown."""
@@ -97,12 +98,14 @@ def complaint(sentence: str, advice: str) -> str:
 
 
 def _last_words(lines: list[str]) -> str:
-    """Return the last line that a command printed, and its exit code when that is not 0."""
+    """Return the last line that a command printed, its exit code when that is not 0, and whether it met the sandbox."""
+    met = ", kept out by the sandbox?" if len(lines) > 1 and lines[-1].startswith(KEPT_OUT) else ""
+    lines = lines[:-1] if met else lines
     code = _EXIT.match(lines[-1])
     if code is None:
         return one_line(lines[-1], _NOTE_CHARS)
     said = one_line(lines[-2], _NOTE_CHARS) if len(lines) > 1 else ""
-    return f"{said} (exit code {code[1]})" if said else f"exit code {code[1]}"
+    return f"{said} (exit code {code[1]}{met})" if said else f"exit code {code[1]}{met}"
 
 
 def _about(args: Mapping[str, object]) -> str:

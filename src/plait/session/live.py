@@ -106,6 +106,8 @@ class Standing:
     """A turn has begun since the session was opened."""
     capture: Capture | None = None
     """Takes everything that is sent, got and told, where somebody wants it."""
+    seat_news: Mapping[str, object] | None = None
+    """What is to be recorded of its fence, which is another than it was, once."""
 
     def close(self, *, is_orderly: bool) -> None:
         """Record the end where a turn has begun, and let the files go; may be called twice."""

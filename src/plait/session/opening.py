@@ -27,7 +27,7 @@ from plait.session.aside_notes import counted_in
 from plait.session.background import adopt_jobs
 from plait.session.cache_terms import remember_cache, warmth_of
 from plait.session.chosen import chosen_in
-from plait.session.confining import seated
+from plait.session.confining import seat_news, seated
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.following import Following, follow
 from plait.session.hooks.sources import sources_of
@@ -203,6 +203,7 @@ def _open(
     opened = Session(values, live)
     following.begin(opened)
     live.sensing = sensed.begin(conversation, values, kept, cwd)
+    settings.seat.share(None if live.sensing is None else live.sensing.scratch.folder)
     _tell_what_goes_on(opened, target, kept)
     if earlier is not None:
         _restore(opened, earlier)
@@ -238,8 +239,10 @@ def _tell_what_goes_on(session: Session, target: Target, kept: Kept) -> None:
         follow(session)
         live.standing.snapshot.stands()
         count = len(session["messages"])
+    live.standing.seat_news, words = seat_news(live.settings.seat, kept.facts)
     if target.is_resume:
-        live.hub.emit(SessionResumed(kept.id, count, target.source_model or None, target.notice))
+        notice = "; ".join(filter(None, (target.notice, words)))
+        live.hub.emit(SessionResumed(kept.id, count, target.source_model or None, notice))
     if kept.facts:
         found = live.standing.recovery or Recovery((), False, 0)
         live.hub.emit(JournalRecovered(len(kept.facts), count, len(found.pending), found.is_mid_turn, found.torn_bytes))

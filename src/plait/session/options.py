@@ -23,6 +23,7 @@ from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
 from plait.session.cancelling import CancelToken
+from plait.session.confining import Confinement
 from plait.session.kept.session_log import DurableSink
 from plait.session.reducing import StepReducer
 from plait.session.summaries.terms import CompactionPolicy, check_compaction_options
@@ -137,6 +138,8 @@ class AgentOptions(TypedDict, total=False):
     tool_executor: ToolExecutor | None
     """Runs the calls in the place of plait's own way. With a `BubblewrapToolExecutor` the built-in tools, hooks and
     the programs of MCP servers are behind its fence, and other tools run there as their `sandbox` says."""
+    sandbox: Confinement | None
+    """In its place: which calls have a fence around them, as the command line's `--sandbox` says."""
     user_awareness_enabled: bool | None
     """The model is told who it works for, and what the user's own instructions files say. Each sense is on unless the
     caller, the spec, or `PLAIT_AWARENESS` says otherwise; `bare` has none."""

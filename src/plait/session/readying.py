@@ -21,11 +21,12 @@ from plait.kernel.rules import Rules
 from plait.session.asked import model_asked
 from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
-from plait.session.confining import fence_told
+from plait.session.confining import fence_told, note_seat
 from plait.session.following import follow
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
 from plait.session.live import Live, live_of
+from plait.session.mcp import watched
 from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
@@ -103,7 +104,7 @@ def policy_of(session: Session, live: Live) -> Policy:
             on_boundary=between,
             is_watched=is_watched,
             on_results=None if live.sensing is None else live.sensing.note_results,
-            gates=gated(settings.permissions, live.hooks, settings.approver, live.toolbox),
+            gates=watched(live, gated(settings.permissions, live.hooks, settings.approver, live.toolbox)),
         )
     return live.policy
 
@@ -122,9 +123,10 @@ def begin(session: Session, live: Live) -> None:
         words = words if settings.profile is None else {**words, "profile": settings.profile.to_dict()}
         words = words if live.hooks is None else {**words, **live.hooks.recorded}
         words = {**words, **standing.told, "sections": [section.to_dict() for section in sections_now(live)]}
-        own = {**words, **habits_of(live.conversation.terms.tools), **fence_told(live.toolbox)}
+        own = {**words, **habits_of(live.conversation.terms.tools), **fence_told(settings.seat)}
         live.conversation.note(start_of(session, standing.key, standing.cwd, {**standing.setup, **own}))
     note_setup(live)
+    note_seat(live)
     if (found := standing.recovery) is not None:
         told = {"pending": list(found.pending), "mid_turn": found.is_mid_turn, "torn_bytes": found.torn_bytes}
         live.conversation.note(Observation("recovered", told))

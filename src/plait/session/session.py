@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 from plait.core.messages import ToolCall
 from plait.events.named import EventCallback
 from plait.hands.reach import Place
+from plait.kernel.tools import Tool
 from plait.session.live import Live
 from plait.tools.looks import Look
 
@@ -185,6 +186,10 @@ class Session(dict[str, Any]):
     def allow_outside(self, call: ToolCall, look: Look) -> None:
         """Let one call write beyond the workspace where it led at the look; refused as stale when it does not then."""
         self._live.toolbox.allow_outside(call.id, look)
+
+    def is_fenced(self, tool: Tool) -> bool:
+        """Say whether a call of this tool runs behind a fence; where one comes late, it is made and tried now."""
+        return self._live.settings.seat.is_fenced(tool)
 
     def knows(self, answer: Answer) -> bool:
         """Say whether a call was answered with a yes that holds for the whole session."""

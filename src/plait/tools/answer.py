@@ -22,6 +22,9 @@ Reply = Answer | ToolResult
 FAILURE: Final = "ERROR: "
 """How the text of every failure begins."""
 
+KEPT_OUT: Final = "[sandbox: "
+"""How the note begins under the result of a command that seems to have met its fence."""
+
 _Arguments = ParamSpec("_Arguments")
 
 

@@ -291,7 +291,7 @@ class Background:
             separates_errors=True,
             limits=_OUTPUT_LIMITS,
             mark=self.board.jobs.spool.mark,
-            fence=self._shell.options.fence,
+            fence=self._shell.fence,
         )
 
 

@@ -104,12 +104,12 @@ def _options(tool: Tool, shell: Shell) -> RunOptions:
         leftovers="kill",
         limits=_LIMITS,
         mark=shell.own_mark,
-        fence=shell.options.fence,
+        fence=shell.fence,
     )
 
 
 def _told(done: Finished, shell: Shell, *, is_worker: bool) -> Reply:
-    level = "none" if shell.options.fence is None else shell.options.fence.level
+    level = shell.level or "none"
     output = done.output.bounded().text
     errors = "" if done.errors is None else done.errors.bounded().text.rstrip()
     data: dict[str, object] = {"sandbox": level, "exit_code": done.exit_code}

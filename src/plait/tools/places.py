@@ -21,6 +21,7 @@ from plait.tools.spill import Spill
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
+    from plait.hands.fence.late import LateFence
 
 Denies = Callable[[str, Purpose], str]
 """Says why an absolute path, links followed, is not for this purpose; empty where it may be."""
@@ -71,19 +72,24 @@ class Places(Files):
         outside: Outside,
         spill: Spill,
         own: tuple[str, ...] = (),
-        fence: Fence | None = None,
+        *,
+        fences: tuple[Fence | None, LateFence | None] = (None, None),
     ) -> Places:
         """Open a workspace; `own` are plait's state and configuration, which no tool touches.
 
         With a fence around commands, what they cannot change is not changed here either: outside the workspace only
-        where a user's yes to one call gives leave (`allowing`).
+        where a user's yes to one call gives leave (`allowing`). With one that comes late, only the
+        paths count that its policy names.
 
         A workspace inside a secret place is open all the same: its user chose it. Raises `Refusal`.
         """
+        fence, late = fences
         workspace = Workspace(root, WorkspaceOptions())
         secrets = SecretPlaces.usual(os.path.expanduser("~"), own, exceptions=(str(workspace.root),))
         policy = OutsidePolicy(outside.may_read, outside.may_write and fence is None, secrets)
         fenced = None if fence is None else FencedFiles.over(fence.policy, str(workspace.root))
+        if late is not None and late.policy is not None:
+            fenced = FencedFiles.over(late.policy, str(workspace.root), only_named=True)
         return cls(Reach(workspace, policy), outside, spill, fenced=fenced)
 
     @property

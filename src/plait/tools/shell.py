@@ -31,6 +31,7 @@ from plait.tools.spill import Spill, where
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
+    from plait.hands.fence.late import LateFence
 
 OnText = Callable[[str], None]
 """Takes each piece of a command's output as it comes, in a thread of the command's own; may not raise."""
@@ -41,6 +42,8 @@ _SIGNALLED: Final = 128
 _KEPT_WHOLE_BYTES: Final = 64 << 20
 _NOTES_CHARS: Final = 400
 _HUGE: Final = 10**12
+_LEVEL: Final = "sandbox"
+"""Where results, and what is recorded before a command, say which fence it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,10 @@ class ShellOptions:
     """Takes secrets out of what is shown as it comes, and of the ends of what is cut."""
     fence: Fence | None = None
     """Stands around every command and every background job."""
+    late_fence: LateFence | None = None
+    """The same where one can be made; otherwise they run without, and their results say so."""
+    fence_advice: str = ""
+    """What a model is told that has met the fence: how its user could allow more."""
 
 
 @dataclass(eq=False)
@@ -83,12 +90,12 @@ class Shell:
     def exec_shell(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its two streams are one. A failing command is an answer, not a failure."""
         limit_s = self._limit_s(timeout_s)
-        return self._told(self._run(command, limit_s, context, separates_errors=False), limit_s)
+        return self._told(self._run(command, limit_s, context, separates_errors=False), limit_s, self.level)
 
     def bash(self, command: str, timeout_s: float | None = None, context: ToolContext | None = None) -> Reply:
         """Run a command line; its errors come in a section of their own, and a failing command has failed."""
         limit_s = self._limit_s(timeout_s)
-        return self._told(self._run(command, limit_s, context, separates_errors=True), limit_s)
+        return self._told(self._run(command, limit_s, context, separates_errors=True), limit_s, self.level)
 
     def recovery(self, *, separates_errors: bool) -> Recovery:
         """Return how `exec_shell` or (with errors apart) `bash` finds out what became of a command."""
@@ -96,19 +103,22 @@ class Shell:
         def intend(keywords: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | None:
             timeout_s = keywords.get("timeout_s")
             limit_s = self._limit_s(None if timeout_s is None else float(str(timeout_s)))
-            return None if self.kept is None else self.kept.intend(limit_s)
+            intent = None if self.kept is None else self.kept.intend(limit_s)
+            return intent if intent is None or self.level is None else {**intent, _LEVEL: self.level}
 
         def settle(keywords: Mapping[str, object], context: ToolContext) -> Reply:
             kept = self.kept
             if kept is None or context.intent is None:
                 raise Refusal("NOT_FOUND", "what became of the command is kept elsewhere", hint="")
             intent = KeptIntent.from_dict(context.intent)
-            options = self._run_options(intent.timeout_s, kept.mark, separates_errors=separates_errors)
+            # It has the fence that it began with, or none; the one of today is not looked for.
+            options = self._run_options(intent.timeout_s, kept.mark, None, separates_errors=separates_errors)
             with self._live(options) as options:
                 done = kept.settle(intent, options, context.cancel)
             if isinstance(done, ToolResult):
                 return done
-            return recovered(self._told(done, intent.timeout_s))
+            level = context.intent.get(_LEVEL)
+            return recovered(self._told(done, intent.timeout_s, None if level is None else str(level)))
 
         return Recovery(intend, settle)
 
@@ -121,15 +131,30 @@ class Shell:
         if self.kept is not None:
             self.kept.close()
 
+    @property
+    def fence(self) -> Fence | None:
+        """What stands around a command that is started now; one that comes late is made now."""
+        options = self.options
+        return options.fence if options.late_fence is None else options.late_fence.found()
+
+    @property
+    def level(self) -> str | None:
+        """What the fence is made of; None where none was wanted."""
+        fence, is_wanted = self.fence, self.options.late_fence is not None
+        return fence.level if fence is not None else "none" if is_wanted else None
+
     def environment(self) -> dict[str, str]:
         """Return what a command sees that is started now."""
+        return self._environment(self.fence)
+
+    def _environment(self, fence: Fence | None) -> dict[str, str]:
         base = os.environ if self.options.environment is None else self.options.environment
         seen = child_environment(base, keep=self.options.keep)
-        return seen if self.options.fence is None else self.options.fence.environment(seen)
+        return seen if fence is None else fence.environment(seen)
 
     def rewritten(self, command: str) -> str:
         """Return the command line that runs in place of another, where the user has asked for that."""
-        rtk = self.options.rtk if self.options.fence is None else None  # inside, there is no rtk
+        rtk = self.options.rtk if self.fence is None else None  # inside, there is no rtk
         return command if rtk is None else rtk.rewritten(command, self.root, self.environment())
 
     def _limit_s(self, timeout_s: float | None) -> float:
@@ -143,18 +168,14 @@ class Shell:
         return limit_s
 
     def _run(self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool) -> Finished:
-        if self.options.fence is None:
+        def run_it() -> Finished:
             return self._run_unwatched(command, limit_s, context, separates_errors=separates_errors)
-        from plait.hands.fence.files import kept_names
 
-        policy = self.options.fence.policy
-        before = kept_names(policy)
-        done = self._run_unwatched(command, limit_s, context, separates_errors=separates_errors)
-        made = ", ".join(sorted(kept_names(policy) - before))
-        if not made:
-            return done
-        note = f"[made: {made}; programs outside the sandbox obey what stands there, so the user should look at it]"
-        return replace(done, note="\n".join(filter(None, (done.note, note))))
+        if (fence := self.fence) is None:
+            return run_it()
+        from plait.tools.fencing import watched
+
+        return watched(fence, run_it, self.options.fence_advice)
 
     def _run_unwatched(
         self, command: str, limit_s: float, context: ToolContext | None, *, separates_errors: bool
@@ -164,10 +185,10 @@ class Shell:
         intent = None if context is None or self.kept is None else context.intent
         if intent is None or self.kept is None:
             self.has_run.set()
-            options = self._run_options(limit_s, self.own_mark, separates_errors=separates_errors)
+            options = self._run_options(limit_s, self.own_mark, self.fence, separates_errors=separates_errors)
             with self._live(options) as options:
                 return run(line, options, cancel)
-        options = self._run_options(limit_s, self.kept.mark, separates_errors=separates_errors)
+        options = self._run_options(limit_s, self.kept.mark, self.fence, separates_errors=separates_errors)
         with self._live(options) as options:
             return self.kept.run(line, options, KeptIntent.from_dict(intent), cancel)
 
@@ -187,12 +208,12 @@ class Shell:
                 for each in shown.values():
                     each.close()
 
-    def _run_options(self, limit_s: float, mark: str, *, separates_errors: bool) -> RunOptions:
+    def _run_options(self, limit_s: float, mark: str, fence: Fence | None, *, separates_errors: bool) -> RunOptions:
         options = self.options
         paths = [self.spill.new_path() for _ in range(2 if separates_errors else 1)]
         return RunOptions(
             cwd=self.root,
-            environment=self.environment(),
+            environment=self._environment(fence),
             timeout_s=limit_s,
             grace_s=options.grace_s,
             separates_errors=separates_errors,
@@ -200,9 +221,9 @@ class Shell:
             spill_path=paths[0],
             errors_spill_path=paths[-1],
             mark=mark,
-            fence=options.fence,
+            fence=fence,
             # A fence ends with its command; nothing is left of it once its result is told.
-            leftovers="leave" if options.fence is None else "kill",
+            leftovers="leave" if fence is None else "kill",
         )
 
     def _capture_limits(self, streams: int, spill_path: str | None) -> CaptureLimits:
@@ -212,12 +233,12 @@ class Shell:
         half = max(1, (self.options.chars_max // streams - notes) // 2)
         return CaptureLimits(head_bytes=half, tail_bytes=half)
 
-    def _told(self, done: Finished, limit_s: float) -> Reply:
+    def _told(self, done: Finished, limit_s: float, level: str | None) -> Reply:
         """Return what a model reads of a command; one whose errors were kept apart has failed when it exits so."""
         sections = [self._shown(done.output)]
         if done.errors is not None and done.errors.total_bytes:
             sections.append(f"[stderr]\n{self._shown(done.errors)}")
-        return self._answer(done, limit_s, sections, fails_on_exit=done.errors is not None)
+        return self._answer(done, limit_s, sections, level)
 
     def _shown(self, output: Captured) -> str:
         hint = where(output.spill_path)
@@ -228,8 +249,8 @@ class Shell:
         head, tail = self.options.redaction.ends(output.head, output.tail)
         return join_ends(head, tail, output.dropped_bytes, hint=hint).text.rstrip("\n")
 
-    def _answer(self, done: Finished, limit_s: float, sections: list[str], *, fails_on_exit: bool) -> Reply:
-        exit_code = _exit_code(done)
+    def _answer(self, done: Finished, limit_s: float, sections: list[str], level: str | None) -> Reply:
+        exit_code, fails_on_exit = _exit_code(done), done.errors is not None
         lines = [section for section in sections if section]
         if not lines and exit_code == 0:
             lines.append("(no output)")
@@ -239,7 +260,7 @@ class Shell:
             lines.append("[a background process goes on; what it prints from now on is lost]")
         if done.note:
             lines.append(done.note)
-        data = self._data(done, exit_code)
+        data = self._data(done, exit_code, level)
         if done.timed_out:
             advice = f"Give it more time with timeout_s (at most {self.options.timeout_max_s:g}), or less to do."
             lines.insert(
@@ -257,14 +278,14 @@ class Shell:
             data |= {"ok": False, "error": f"exit code {exit_code}"}
         return "\n".join(lines), data
 
-    def _data(self, done: Finished, exit_code: int | None) -> dict[str, object]:
+    def _data(self, done: Finished, exit_code: int | None, level: str | None) -> dict[str, object]:
         data: dict[str, object] = {
             "exit_code": exit_code,
             "duration_s": round(done.duration_s, 3),
             "streamed": self.options.output is not None,
         }
-        if self.options.fence is not None:
-            data["sandbox"] = self.options.fence.level
+        if level is not None:
+            data[_LEVEL] = level
         kept = [output for output in (done.output, done.errors) if output is not None and output.is_truncated]
         if kept:
             data |= {"truncated": True, "spill": kept[0].spill_path}

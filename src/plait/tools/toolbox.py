@@ -41,6 +41,7 @@ from plait.tools.undo import Undo
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
+    from plait.hands.fence.late import LateFence
 
 CHARS_PER_TOKEN: Final = 4
 
@@ -83,6 +84,28 @@ class ToolboxOptions:
     results are masked by whoever hands them on."""
     fence: Fence | None = None
     """Stands around commands and jobs; file tools change nothing that a fenced command could not."""
+    late_fence: LateFence | None = None
+    """In its place: stands around commands and jobs where one can be made. File tools go by `policy`, and by the paths
+    that the fence's own policy names."""
+    fence_advice: str = ""
+    """What a model is told that has met the fence."""
+
+    def of_shell(self) -> ShellOptions:
+        """Return what of this is about commands."""
+        return ShellOptions(
+            self.timeout_s,
+            self.timeout_max_s,
+            self.result_tokens_max * CHARS_PER_TOKEN,
+            self.environment,
+            self.keep,
+            self.output,
+            self.grace_s,
+            self.rtk,
+            self.redaction,
+            self.fence,
+            self.late_fence,
+            self.fence_advice,
+        )
 
 
 class Toolbox:
@@ -109,25 +132,12 @@ class Toolbox:
         self._owns_spill = spill is None
         if self._owns_spill:
             self.spill.redact = options.redaction
-        self._places = Places.of(root, outside, self.spill, options.own_places, options.fence)
+        self._places = Places.of(
+            root, outside, self.spill, options.own_places, fences=(options.fence, options.late_fence)
+        )
         self.root = self._places.root
         self.locks = FileLocks()
-        self.shell = Shell(
-            self.root,
-            ShellOptions(
-                options.timeout_s,
-                options.timeout_max_s,
-                chars_max,
-                options.environment,
-                options.keep,
-                options.output,
-                options.grace_s,
-                options.rtk,
-                options.redaction,
-                options.fence,
-            ),
-            self.spill,
-        )
+        self.shell = Shell(self.root, options.of_shell(), self.spill)
         self._owns_board = board is None
         self.background = Background(self.shell, board or Board(self.spill), options.job_grace_s)
         """`nohup`, `nohup_query`, `nohup_wait`, and the session's jobs."""

@@ -62,6 +62,7 @@ class Floor:
         self.looks: list[Looked] = []
         self.allowed: list[tuple[ToolCall, Looked]] = []
         self.answers: set[Answer] = set()
+        self.fenced: set[str] = set()
 
     def look(self, call: ToolCall, tool: Tool | None = None) -> Any:
         """Look."""
@@ -71,6 +72,10 @@ class Floor:
     def allow_outside(self, call: ToolCall, look: Any) -> None:
         """Note what was allowed."""
         self.allowed.append((call, look))
+
+    def is_fenced(self, tool: Tool) -> bool:
+        """Say whether it is one of those behind a fence."""
+        return tool.name in self.fenced
 
     def knows(self, answer: Answer) -> bool:
         """Say whether there is an answer."""
@@ -109,6 +114,19 @@ def test_without_anybody_to_ask_the_answer_is_no(tool: Tool, leads: Literal["ins
     assert isinstance(answer, Deny)
     assert "--yes" in answer.reason
     assert ["nobody"] == [denial.by for denial in subject.denials]
+
+
+def test_what_runs_behind_a_fence_is_free() -> None:
+    """Nobody is asked about it, but where the tool itself wants that, or a rule or a hook does."""
+    floor, wanting = Floor("inside"), Tool("deploy", "", lambda: "", requires_approval=True, runs_code=True)
+    floor.fenced |= {"exec_shell", "deploy"}
+    subject = approver(None, floor=floor)
+
+    assert Allow(shell()) == subject.approve(shell(), SHELL)
+    assert not subject.would_ask(shell(), SHELL)
+    assert isinstance(subject.approve(ToolCall.of("d", "deploy", {}), wanting), Deny)
+    assert isinstance(subject.approve_asked(shell(), SHELL, "the rule ask Bash"), Deny)
+    assert ["", "the rule ask Bash"] == [denial.wish for denial in subject.denials]
 
 
 def test_yes_to_everything_asks_nobody() -> None:

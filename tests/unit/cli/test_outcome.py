@@ -15,7 +15,7 @@ from plait.core.messages import ToolCall
 from plait.core.usage import Usage
 
 CALL = ToolCall.of("c1", "exec_shell", {"command": "make"})
-KEYS = "status reply error session_id steps usage cost duration_s denials structured".split()
+KEYS = "status reply error session_id steps usage cost duration_s denials structured sandbox".split()
 
 
 @pytest.mark.parametrize(

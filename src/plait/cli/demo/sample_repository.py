@@ -23,13 +23,18 @@ _TEST_TIMEOUT_S: Final = 60
 
 def command_for_tests() -> str:
     """Return the command that runs the sample's tests, given `environment_for_tests`."""
-    return f"{Path(sys.executable).name} -m unittest"
+    return f"{_interpreter().name} -m unittest"
 
 
 def environment_for_tests() -> dict[str, str]:
     """Return this process's environment, changed so that `command_for_tests` finds this very interpreter."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    path = os.pathsep.join([str(_interpreter().parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _interpreter() -> Path:
+    """Return this interpreter where it really is: a link to it need not be visible in a sandbox."""
+    return Path(os.path.realpath(sys.executable))
 
 
 def copy_to(folder: Path) -> None:

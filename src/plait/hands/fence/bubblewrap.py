@@ -12,6 +12,7 @@ import os
 from typing import Final
 
 from plait.hands.fence.ground import Ground
+from plait.hands.fence.obeyed import NOTHING_MORE, Kept
 from plait.hands.fence.policy import PINNED, ResourceLimits, SandboxPolicy, is_beneath
 from plait.hands.fence.seccomp import filter_for
 
@@ -31,20 +32,40 @@ _IDS_MIN: Final = 301
 
 
 def fence_argv(
-    policy: SandboxPolicy, ground: Ground, bwrap: str, argv: tuple[str, ...], at: str = "", *, egress: str = ""
+    policy: SandboxPolicy,
+    ground: Ground,
+    bwrap: str,
+    argv: tuple[str, ...],
+    at: str = "",
+    *,
+    egress: str = "",
+    scratch: str = "",
+    kept: Kept = NOTHING_MORE,
 ) -> tuple[str, ...]:
     """Return what runs a command inside the fence.
 
-    `at` is the workspace's path in there, its own unless given; `egress` the socket of the proxy that is the way out.
+    `at` is the workspace's path in there, its own unless given; `egress` the socket of the proxy that is the way out,
+    `scratch` a directory for files that come and go, which can be changed too; `kept` is what stays as it is besides
+    the names of the policy.
     """
     place = at or policy.root
     confined = (
         *confine_argv(ground.interpreter, PROGRAM),
-        *_inner_steps(policy, ground, place),
+        f"root={place}",
+        *_kept_steps(policy, ground, kept),
+        *_inner_steps(policy, ground, place, scratch),
         *((f"forward={PROXY_PORT}:{EGRESS}",) if egress else ()),
         *("--", *argv),
     )
-    files = (*_files(policy, ground, place), *_way_out(egress), "--remount-ro", "/", *_variables(policy, egress))
+    shared = ("--bind", scratch, scratch) if scratch else ()
+    files = (
+        *_files(policy, ground, place),
+        *shared,
+        *_way_out(egress),
+        "--remount-ro",
+        "/",
+        *_variables(policy, egress),
+    )
     chdir = ("--chdir", place) if place != policy.root else ()
     inner = (bwrap, *_namespaces(is_root=ground.is_root), *files, *chdir, "--", *confined)
     if ground.is_root and ground.counts_processes:
@@ -91,8 +112,9 @@ def _files(policy: SandboxPolicy, ground: Ground, place: str) -> tuple[str, ...]
         *(part for name in ground.proc_hidden for part in ("--ro-bind", "/dev/null", f"/proc/{name}")),
         *("--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"),
         *("--size", size, "--tmpfs", "/tmp", "--dir", HOME, "--dir", "/var", "--symlink", "../tmp", "/var/tmp"),
-        *_workspace(policy, place),
+        # The workspace may lie in one of them.
         *(part for path in _beneath_tmp(policy) for part in ("--ro-bind-try", path, path)),
+        *_workspace(policy, place),
         *("--ro-bind", ground.program, PROGRAM, "--dir", _EMPTY),
     )
 
@@ -135,16 +157,25 @@ def _workspace(policy: SandboxPolicy, place: str) -> tuple[str, ...]:
     return ("--ro-bind", policy.root, place, *parts)
 
 
-def _inner_steps(policy: SandboxPolicy, ground: Ground, place: str) -> tuple[str, ...]:
+def _kept_steps(policy: SandboxPolicy, ground: Ground, kept: Kept) -> tuple[str, ...]:
     hidden = [os.path.relpath(path, policy.root) for path in ground.secrets if is_beneath(path, policy.root)]
-    steps = [f"root={place}"]
-    steps += [f"pin={path}" for path in PINNED]
-    steps += [f"keep={path}" for path in policy.kept]
-    steps += [f"hide={path}" for path in hidden if path != "."]
+    return (
+        *(f"pin={path}" for path in (*PINNED, *kept.pinned)),
+        *(f"keep={path}" for path in (*policy.kept, *kept.names)),
+        *(f"hide={path}" for path in hidden if path != "."),
+    )
+
+
+def _inner_steps(policy: SandboxPolicy, ground: Ground, place: str, scratch: str) -> tuple[str, ...]:
+    steps: list[str] = []
     steps += limit_steps(policy.limits, counts_processes=not ground.is_root)
     if ground.landlock:
         inside = [os.path.normpath(os.path.join(place, os.path.relpath(path, policy.root))) for path in policy.writable]
-        steps += ["landlock=inside", "read=/", *(f"write={path}" for path in (*inside, "/tmp", "/dev"))]
+        steps += [
+            "landlock=inside",
+            "read=/",
+            *(f"write={path}" for path in (*inside, "/tmp", "/dev", *filter(None, (scratch,)))),
+        ]
     code = filter_for(ground.machine)
     if code is not None:
         steps.append(f"filter={code.hex()}")

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Protocol
@@ -23,7 +23,9 @@ from plait.hands.fence.bubblewrap import fence_argv
 from plait.hands.fence.egress import Egress
 from plait.hands.fence.environment import fenced_environment, loaders_in
 from plait.hands.fence.ground import Ground, find_program
+from plait.hands.fence.obeyed import kept_beneath
 from plait.hands.fence.policy import SandboxPolicy, is_beneath
+from plait.hands.fence.repositories import Repositories
 from plait.hands.fence.seccomp import MACHINES
 from plait.hands.secret_places import SecretPlaces
 
@@ -46,6 +48,11 @@ class Fence(Protocol):
         """What it is made of, as results and journals name it: `bubblewrap+seccomp+landlock`."""
         ...
 
+    @property
+    def repositories(self) -> Repositories:
+        """The git repositories inside the workspace."""
+        ...
+
     def wrap(self, command: Command) -> Command:
         """Return the command with the fence around it; started in the workspace it runs in the workspace."""
         ...
@@ -62,10 +69,13 @@ class BubblewrapFence:
     policy: SandboxPolicy
     ground: Ground
     binary: str
+    repositories: Repositories = field(compare=False)
     at: str = ""
     """Where the workspace is, inside; its own path unless given."""
     egress: Egress | None = None
     """The way out to the policy's hosts; it ends with the last fence that has it."""
+    scratch: Callable[[], str | None] | None = None
+    """Returns a directory for files that come and go, which commands may change like the workspace."""
 
     @property
     def level(self) -> str:
@@ -75,7 +85,10 @@ class BubblewrapFence:
     def wrap(self, command: Command) -> Command:
         """Return the command with the fence around it."""
         way_out = "" if self.egress is None else self.egress.path
-        return Command(fence_argv(self.policy, self.ground, self.binary, command.argv, self.at, egress=way_out))
+        scratch = "" if self.scratch is None else self.scratch() or ""
+        kept = kept_beneath(self.policy, self.repositories)
+        more = {"egress": way_out, "scratch": scratch}
+        return Command(fence_argv(self.policy, self.ground, self.binary, command.argv, self.at, kept=kept, **more))
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what of an environment passes into the fence."""
@@ -89,6 +102,7 @@ class LandlockFence:
     policy: SandboxPolicy
     ground: Ground
     temporary: str
+    repositories: Repositories = field(compare=False)
 
     level: str = field(default="landlock+seccomp", init=False)
 
@@ -101,9 +115,10 @@ class LandlockFence:
         return fenced_environment(environment)
 
 
-def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") -> Fence:
+def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "", is_tried_in_place: bool = False) -> Fence:
     """Return a fence that was tried on this machine; `at` is where it has the workspace, its own path unless given.
 
+    It is tried once a process around an empty folder, or now and around its own workspace with `is_tried_in_place`.
     Places of keys and passwords are empty inside, also where the workspace holds them.
     Raises `Refusal` where none can be made: nothing is run without one.
     """
@@ -117,10 +132,15 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") ->
         raise _none(f"the interpreter's directory {ground.prefix!r} is visible inside, and holds the home")
     if ground.machine not in MACHINES:
         raise _none(f"there is no filter of system calls for {ground.machine!r}")
-    path = find_program(binary, os.environ, policy.root)
-    problem = f"{binary!r} is not installed" if path is None else _problem(path, os.geteuid())
+    path, inside = find_program(binary, os.environ, policy.root), Repositories(policy.root)
+    if path is None:
+        problem = f"{binary!r} is not installed"
+    elif is_tried_in_place:
+        problem = _ending(BubblewrapFence(policy, ground, path, inside, at).wrap(Command(("/bin/true",))), policy.root)
+    else:
+        problem = _problem(path, os.geteuid())
     if path is not None and not problem:
-        return BubblewrapFence(policy, ground, path, at, _way_out(policy))
+        return BubblewrapFence(policy, ground, path, inside, at, _way_out(policy))
     if not policy.landlock_alone:
         raise _none(problem)
     if policy.hosts:
@@ -128,7 +148,7 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "") ->
     if ground.landlock < _LANDLOCK_MIN:
         raise _none(f"{problem}, and this kernel's Landlock (version {ground.landlock}) is too old")
     temporary = tempfile.mkdtemp(prefix="plait-fence-")
-    fence = _OwnedFence(policy, ground, temporary)
+    fence = _OwnedFence(policy, ground, temporary, inside)
     weakref.finalize(fence, shutil.rmtree, temporary, True)
     if problem := _ending(fence.wrap(Command(("/bin/true",))), policy.root):
         raise _none(problem)
@@ -156,7 +176,7 @@ def _none(reason: str) -> Refusal:
 def _problem(binary: str, user: int) -> str:
     """Say why bubblewrap's fence does not work for this user, empty when it does: found by running something in it."""
     with tempfile.TemporaryDirectory(prefix="plait-fence-") as folder:
-        fence = BubblewrapFence(SandboxPolicy(folder), Ground.here(), binary)
+        fence = BubblewrapFence(SandboxPolicy(folder), Ground.here(), binary, Repositories(folder))
         return _ending(fence.wrap(Command(("/bin/true",))), folder)
 
 

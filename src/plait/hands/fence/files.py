@@ -9,6 +9,7 @@ does to names meanwhile leads them out. The test, too, goes by what was opened.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from plait.core.errors import Refusal
 from plait.hands.fence.policy import SandboxPolicy
@@ -29,20 +30,24 @@ def kept_names(policy: SandboxPolicy) -> frozenset[str]:
 class FencedFiles:
     """The rules of one policy, for file tools. Safe in any thread."""
 
-    def __init__(self, policy: SandboxPolicy) -> None:
-        # Git's own files have a test of their own, which every write passes.
-        kept = [path for path in policy.kept if path.split("/")[0] != _OF_GIT]
+    def __init__(self, policy: SandboxPolicy, kept: Iterable[str]) -> None:
         self._kept = SecretPlaces(tuple(os.path.join(policy.root, path) for path in kept))
         self._root = SecretPlaces((policy.root,))
         self._writable = SecretPlaces(policy.writable)
         self._shown = ", ".join(str(path) for path in policy.writable_paths)
 
     @classmethod
-    def over(cls, policy: SandboxPolicy, root: str) -> FencedFiles:
-        """Return the rules for tools in `root`; raise `Refusal` where commands would work in another directory."""
+    def over(cls, policy: SandboxPolicy, root: str, *, only_named: bool = False) -> FencedFiles:
+        """Return the rules for tools in `root`; raise `Refusal` where commands would work in another directory.
+
+        With `only_named` nothing is kept but what the policy names itself.
+        """
         if policy.root != os.path.realpath(root):
             raise Refusal("INVALID_INPUT", f"the sandbox is around {policy.root!r} and the tools work in {root!r}")
-        return cls(policy)
+        if only_named:
+            return cls(policy, policy.read_only_inside)
+        # Git's own files have a test of their own, which every write passes.
+        return cls(policy, [path for path in policy.kept if path.split("/")[0] != _OF_GIT])
 
     def check(self, pinned: Pinned) -> None:
         """Raise `Refusal`, and close the name, if it is one that a fenced command could not change either."""

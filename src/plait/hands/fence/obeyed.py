@@ -1,0 +1,163 @@
+"""Names in a workspace that programs outside the fence obey: those of its own repository and of every one in it.
+
+Floor: 2. Owns: which of them a fenced command finds read-only, and what becomes of those that it made; never: mounts.
+
+A mount can only stand where something is. So what a command makes under such a name is put aside when it ends: renamed
+in its place, where nobody obeys it, to be put back by the user. A new repository is left and told of: making one is
+ordinary work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from plait.hands.fence.policy import PINNED, PROTECTED, SandboxPolicy
+from plait.hands.fence.repositories import GIT, Repositories
+
+ASIDE: Final = ".set-aside"
+_OF_REPOSITORY: Final = (".git/hooks", ".git/commondir", ".git/config.worktree")
+"""Git's own names that ordinary work in a repository does not make."""
+_WORKTREES: Final = ".git/worktrees"
+_OF_WORKTREE: Final = ("commondir", "gitdir", "config.worktree")
+_WORKTREES_MAX: Final = 100
+_ASIDE_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is to be read-only besides what a policy names, relative to the workspace; all of it exists."""
+
+    pinned: tuple[str, ...] = ()
+    """Cannot be moved away."""
+    names: tuple[str, ...] = ()
+
+
+NOTHING_MORE: Final = Kept()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a command has made of such names."""
+
+    left: tuple[str, ...] = ()
+    """Names that stand where they were made."""
+    aside: tuple[tuple[str, str], ...] = ()
+    """Names that were put aside, and under which."""
+
+
+def kept_beneath(policy: SandboxPolicy, repositories: Repositories) -> Kept:
+    """Return what is to be kept of the repositories in a workspace, and of its own worktrees."""
+    inside, pinned, names = repositories.look(), [], []
+    for path in ("", *inside):
+        prefix = f"{path}/" if path else ""
+        names += [f"{prefix}{name}" for name in _of_worktrees(os.path.join(policy.root, path))]
+        if path:
+            pinned += [name for each in PINNED if _exists(policy.root, name := f"{prefix}{each}")]
+            names += [name for each in PROTECTED if _exists(policy.root, name := f"{prefix}{each}")]
+    return Kept(tuple(pinned), tuple(names))
+
+
+class Watch:
+    """Looks at the names before a command and after it."""
+
+    def __init__(self, policy: SandboxPolicy, repositories: Repositories | None) -> None:
+        """Take down what there is now; `repositories` is None where those inside are nobody's concern."""
+        self._policy = policy
+        self._repositories = repositories
+        self._inside = () if repositories is None else repositories.look()
+        self._had_git = {path for path in ("", *self._inside) if _exists(policy.root, os.path.join(path, GIT))}
+        self._names = frozenset(self._existing())
+
+    def made(self) -> Made:
+        """Return what was made since, and leave it where it is."""
+        return Made(tuple(sorted((*self._fresh(), *self._new_repositories()))))
+
+    def settle(self) -> Made:
+        """Put aside what was made since, and return that with what was left."""
+        left, aside = list(self._new_repositories()), []
+        for name in self._fresh():
+            other = _set_aside(self._policy.root, name) if self._is_harmful(name) else None
+            if other is None:
+                left.append(name)
+            else:
+                aside.append((name, other))
+        return Made(tuple(sorted(left)), tuple(aside))
+
+    def _fresh(self) -> list[str]:
+        return sorted(set(self._existing()) - self._names)
+
+    def _existing(self) -> Iterator[str]:
+        for path in ("", *self._inside):
+            # Of the policy's own read-only paths, one that was not there is the policy's affair.
+            yield from _existing_of(self._policy.root, path, PROTECTED if path else self._policy.kept)
+
+    def _new_repositories(self) -> Iterator[str]:
+        if self._repositories is None:
+            return
+        for path in self._repositories.look(soon=True):
+            if path not in self._inside and _exists(self._policy.root, f"{path}/{GIT}"):
+                yield f"{path}/{GIT}"
+
+    def _is_harmful(self, name: str) -> bool:
+        """Say whether it is put aside: not what makes a repository, or is part of one that was made."""
+        repository, found, rest = f"/{name}".rpartition("/.git/")
+        if not found:
+            return True
+        return repository.lstrip("/") in self._had_git and f".git/{rest}" in _OF_REPOSITORY
+
+
+def _of_worktrees(repository: str) -> Iterator[str]:
+    """Yield the files of a repository that say where its other worktrees belong."""
+    try:
+        names = os.listdir(os.path.join(repository, _WORKTREES))[:_WORKTREES_MAX]
+    except OSError:
+        return
+    for name in names:
+        yield from _existing_of(repository, f"{_WORKTREES}/{name}", _OF_WORKTREE)
+
+
+def _existing_of(root: str, path: str, names: Iterable[str]) -> Iterator[str]:
+    for each in names:
+        name = os.path.join(path, each)
+        if _exists(root, name):
+            yield name
+
+
+def _exists(root: str, name: str) -> bool:
+    return os.path.lexists(os.path.join(root, name))
+
+
+def _set_aside(root: str, name: str) -> str | None:
+    """Rename what stands under a name, itself and no link's target; None where that cannot be done."""
+    folder, _, own = name.rpartition("/")
+    try:
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for step in filter(None, folder.split("/")):
+            above = fd
+            try:
+                fd = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            finally:
+                os.close(above)
+    except OSError:
+        return None
+    try:
+        other = _free_name(fd, own)
+        os.rename(own, other, src_dir_fd=fd, dst_dir_fd=fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return f"{folder}/{other}" if folder else other
+
+
+def _free_name(fd: int, name: str) -> str:
+    for number in range(1, _ASIDE_MAX):
+        other = f"{name}{ASIDE}" if number == 1 else f"{name}{ASIDE}-{number}"
+        try:
+            os.stat(other, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return other
+    raise FileExistsError(name)

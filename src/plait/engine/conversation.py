@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plait.core.cancel import Cancel
 from plait.core.clock import Clock, SystemClock
@@ -111,6 +111,13 @@ class Conversation:
         self._busy_s = 0.0
         """Seconds that turns have taken so far."""
         self._rules = self._roomy()
+
+    def in_form(self, line: object) -> None:
+        """Have another line send its requests as the conversation's own does: with what was learnt of the endpoint."""
+        theirs: Any = getattr(line, "line", None)
+        form = getattr(getattr(self._channel, "line", None), "form", None)
+        if form is not None and theirs is not None and theirs.form != form:
+            theirs.take_on(form)
 
     @property
     def rules(self) -> Rules:

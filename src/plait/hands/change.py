@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from plait.core.errors import Refusal
 from plait.hands import textfile
@@ -139,8 +139,11 @@ class WritePlan:
 
     @property
     def is_change(self) -> bool:
-        """False when the file already holds exactly this."""
-        return self.intent.before != self.intent.after
+        """False when the file already holds exactly this, with these permissions."""
+        if self.intent.before != self.intent.after or self.mode is None:
+            return self.intent.before != self.intent.after
+        mode = 0 if self.before is None else self.before.mode
+        return self.mode(mode) != mode
 
     def diff(self, *, lines_max: int = 400) -> str:
         """Return the change as a bounded unified diff; empty when the old content is no text."""
@@ -177,6 +180,8 @@ class Removal:
     target: Pinned
     before: Version
     intent: WriteIntent
+
+    is_change: ClassVar[bool] = True
 
     @classmethod
     def of(cls, target: Pinned, before: Version) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from math import inf
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 from plait.models.transport import Timeouts
 
@@ -48,11 +48,6 @@ class Pace:
     def drain(self) -> None:
         """Nothing more is wanted but the end."""
         self._begin("idle", DRAIN_S)
-
-    def at_connect(self) -> Self:
-        """Return itself as it was while connecting, for a report on that phase."""
-        self.phase = "connect"
-        return self
 
     @property
     def left_s(self) -> float | None:

@@ -9,7 +9,7 @@ from the conversation's own requests, byte for byte, so that the endpoint's cach
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, View
@@ -128,7 +128,7 @@ def _answered(live: Live, model: Model, ask: Think) -> tuple[str, Usage]:
     channel: Channel | None = None
     try:
         channel = _line(live, model, setup) if is_mine else model.open(setup)
-        _in_form(channel, live.conversation._channel)
+        live.conversation.in_form(channel)
         return _asked(live, channel, ask, cancel)
     finally:
         cancel.detach()
@@ -143,14 +143,6 @@ def _line(live: Live, model: Model, setup: Setup) -> Channel:
     if line is None or line[0] is not model or line[1] != setup:
         line = live.asides.line = (model, setup, model.open(setup))
     return line[2]
-
-
-def _in_form(channel: object, own: object) -> None:
-    """Have a line send its requests as the conversation's own does: with what was learnt of the endpoint."""
-    line: Any = getattr(channel, "line", None)
-    form = getattr(getattr(own, "line", None), "form", None)
-    if form is not None and line is not None and line.form != form:
-        line.take_on(form)
 
 
 def _asked(live: Live, channel: Channel, ask: Think, cancel: Cancel) -> tuple[str, Usage]:

@@ -187,11 +187,6 @@ def rename(path: Path, new_path: Path) -> None:
     os.rename(path, new_path)
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file's name; the removal is durable after the folder's sync."""
-    os.unlink(path)
-
-
 def new_file(path: Path, data: bytes) -> None:
     """Make a file with this content, durable on return; raise `FileExistsError` and change nothing if it is there."""
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

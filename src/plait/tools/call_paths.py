@@ -5,10 +5,8 @@ Floor: 3. Owns: the arguments that hold them; never: where they lead (`looks`).
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
-from plait.core.errors import Refusal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
 from plait.kernel.tools import Tool
@@ -33,14 +31,8 @@ def named_paths(call: ToolCall, tool: Tool | None = None) -> tuple[str, ...]:
         return ()
     arguments = given if tool is None else {**given, **tool.keywords(given)}
     if "apply_patch" in names:
-        return _patched(arguments.get("input"))
+        from plait.hands.patches.patch import paths_in  # most sessions have no patch
+
+        return paths_in(str(arguments.get("input")))
     path = arguments.get("path")
     return (path,) if names & _WITH_PATH and isinstance(path, str) else ()
-
-
-def _patched(text: object) -> tuple[str, ...]:
-    from plait.hands.patches.patch import parse_patch  # most sessions have no patch
-
-    with suppress(Refusal):
-        return tuple(dict.fromkeys(path for each in parse_patch(str(text)) for path in each.paths))
-    return ()

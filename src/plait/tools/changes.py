@@ -6,7 +6,7 @@ Floor: 3. Owns: reading changes out of facts, and what several changes of a file
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from plait.core.facts import Fact, Observation, ToolEnd, ToolStart
@@ -151,14 +151,6 @@ class Changes:
         self.forget(path)
         if known is not None:
             self._first[path], self._last[path] = known
-
-
-def net_of(changes: Iterable[Change]) -> list[Change]:
-    """Return what several changes come to."""
-    all_of_them = Changes()
-    for change in changes:
-        all_of_them.add(change)
-    return all_of_them.net
 
 
 def _joined(first: Change, last: Change, mode: int | None = None) -> Change:

@@ -12,7 +12,7 @@ from typing import Final
 
 from plait.core.errors import Refusal
 from plait.hands.reach import Place
-from plait.hands.workspace import Pinned
+from plait.hands.workspace import Pinned, is_same
 from plait.kernel.tools import ToolContext
 
 _WORSE: Final[dict[Place, int]] = {"inside": 0, "outside": 1, "secret": 2}
@@ -94,8 +94,7 @@ class Look:
 def _leads_alike(led: Led, pinned: Pinned) -> bool:
     if led.pinned.fd < 0 or (led.pinned.name, led.pinned.missing) != (pinned.name, pinned.missing):
         return False
-    one, other = os.fstat(led.pinned.fd), os.fstat(pinned.fd)
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) and _identity(pinned) == led.found
+    return is_same(os.fstat(led.pinned.fd), os.fstat(pinned.fd)) and _identity(pinned) == led.found
 
 
 def _identity(pinned: Pinned) -> Identity | None:

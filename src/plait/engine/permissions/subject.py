@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from plait.core.errors import Refusal
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
 from plait.engine.called import called_of
 from plait.engine.permissions.ruling import Subject
-from plait.hands.patches.patch import parse_patch
+from plait.hands.patches.patch import paths_in
 from plait.hooks.names import Called
 from plait.kernel.tools import Tool
 
@@ -48,7 +47,4 @@ def _paths(called: Called, arguments: Mapping[str, object]) -> Iterator[str]:
     yield from (os.path.expanduser(path) for path in named)
     if called.names[0] == "MultiEdit":
         patch = next((text for name in ("patch", "input") if isinstance(text := arguments.get(name), str)), "")
-        try:
-            yield from (path for change in parse_patch(patch) for path in change.paths)
-        except Refusal:
-            return  # it is refused when it runs, whatever the rules say
+        yield from paths_in(patch)

@@ -64,8 +64,6 @@ class Command:
     """Its name and its arguments, without quotes."""
     is_certain: bool = True
     """False where the shell would put something else in the place of a word: a variable, a pattern of file names."""
-    is_nested: bool = False
-    """It was found inside another command's words."""
 
     @property
     def program(self) -> str:
@@ -154,7 +152,7 @@ def _take(part: Part, found: _Found, depth: int) -> None:
         found.doubts.append("the name of a command is not plain text")
     if part.defines_function:
         found.doubts.append("it defines a function")
-    command = Command(tuple(word.text for word in words), not any(word.is_open for word in words), depth > 0)
+    command = Command(tuple(word.text for word in words), not any(word.is_open for word in words))
     if len(words) > _TAILS_MAX and command.hands_on:
         found.doubts.append("a command hands on too many words")
     (found.nested if depth else found.commands).append(command)
@@ -177,7 +175,7 @@ def _handed_on(command: Command, words: list[Word]) -> Iterator[str | Command]:
     for start in range(1, min(len(words), _TAILS_MAX)):
         if words[start].text and not words[start].text.startswith("-"):
             tail = words[start:]
-            yield Command(tuple(word.text for word in tail), not any(word.is_open for word in tail), True)
+            yield Command(tuple(word.text for word in tail), not any(word.is_open for word in tail))
 
 
 def unwrapped(command: Command) -> Command:
@@ -188,7 +186,7 @@ def unwrapped(command: Command) -> Command:
         if start is None:
             return command
         words = words[start:]
-    return Command(words, command.is_certain, command.is_nested)
+    return Command(words, command.is_certain)
 
 
 def _after_options(words: tuple[str, ...]) -> int | None:

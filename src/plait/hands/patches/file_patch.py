@@ -17,13 +17,13 @@ from typing import Final
 from plait.core.errors import Refusal
 from plait.hands import textfile
 from plait.hands.atomic import Mode
-from plait.hands.change import Removal, Version, WritePlan, plan_data, read_version
+from plait.hands.change import Removal, Version, plan_data, read_version
 from plait.hands.edit import plan_write
 from plait.hands.git_metadata import refuse_git_metadata
 from plait.hands.locks import FileLocks, Key, key_of
 from plait.hands.patches.draft import Draft, check_new, executable, with_mark
 from plait.hands.patches.parts import FilePatch, Patch
-from plait.hands.patches.patch_plan import Change, PatchPlan, Step
+from plait.hands.patches.patch_plan import PatchPlan, Step
 from plait.hands.patches.patched import patched
 from plait.hands.workspace import Files, Pinned
 
@@ -76,7 +76,7 @@ class _Planner:
         if faults:
             raise _together(faults)
         plan = PatchPlan(tuple(step or _step_of(self._drafts[key]) for key, step in steps.items()))
-        if not any(change.intent.before != change.intent.after or _has_mode(change) for change in plan.changes):
+        if not any(change.is_change for change in plan.changes):
             raise Refusal("INVALID_INPUT", "the patch changes nothing", hint="the files hold all of it already")
         return plan
 
@@ -165,13 +165,6 @@ def _deleted(patch: FilePatch, target: Pinned, before: Version) -> Step:
                 details={"path": patch.path, "patch_line": patch.patch_line},
             )
     return Step("D", (patch.path,), (Removal.of(target, before),))
-
-
-def _has_mode(change: Change) -> bool:
-    if not isinstance(change, WritePlan) or change.mode is None:
-        return False
-    mode = 0 if change.before is None else change.before.mode
-    return change.mode(mode) != mode
 
 
 def _no_file(patch: FilePatch) -> Refusal:

@@ -39,6 +39,14 @@ def parse_patch(text: str) -> Patch:
     return files
 
 
+def paths_in(text: str) -> tuple[str, ...]:
+    """Return every path that a patch touches, each once; none where it cannot be understood, and is refused later."""
+    try:
+        return tuple(dict.fromkeys(path for each in parse_patch(text) for path in each.paths))
+    except Refusal:
+        return ()
+
+
 def hunks_for(path: str, patch: str) -> tuple[Hunk, ...]:
     """Return the hunks of a patch that is to change one file and nothing else. Raises `Refusal`."""
     lines = patch_lines(unwrapped(patch))

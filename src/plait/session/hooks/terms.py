@@ -1,6 +1,6 @@
-"""What hooks are told of a call, and the words in which their answers reach the model and the user.
+"""Which calls and events concern hooks beside their moments, and the words in which their answers are told.
 
-Floor: 5. Owns: names of a call, sentences; never: asking a hook.
+Floor: 5. Owns: sentences, and what counts as a question, a compaction, a long wait; never: asking a hook.
 """
 
 from __future__ import annotations

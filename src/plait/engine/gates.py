@@ -15,7 +15,7 @@ from plait.core.cancel import Cancel
 from plait.core.messages import Message, ToolCall, ToolResult
 from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict
-from plait.kernel.effects import Allow, Ask, Deny, Plan, Stop, Think
+from plait.kernel.effects import NOTHING, Allow, Ask, Deny, Plan, Stop, Think
 from plait.kernel.tools import Tool, ToolTable
 
 NOBODY: Final = "ERROR: tool call denied: a hook wants the user to be asked, and there is nobody to ask{reason}"
@@ -65,6 +65,43 @@ class Gates(Protocol):
     def tell(self) -> None:
         """Tell the observers what there is to tell; in the turn's own thread."""
         ...
+
+
+class GatesBefore(Gates):
+    """Stands before other gates: what it has nothing to say of is theirs to say, or nobody's."""
+
+    def __init__(self, inner: Gates | None) -> None:
+        self._inner = inner
+
+    def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
+        """Let the others judge a call."""
+        return Gate(call) if self._inner is None else self._inner.before(call, tool, cancel)
+
+    def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
+        """Let the others answer, or whoever is about to be asked."""
+        return None if self._inner is None else self._inner.permission(call, tool, cancel)
+
+    def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
+        """Let the others look at a result."""
+        return result if self._inner is None else self._inner.after(call, tool, result, cancel)
+
+    def before_think(self, ask: Think, cancel: Cancel) -> None:
+        """Let the others hear of a request."""
+        if self._inner is not None:
+            self._inner.before_think(ask, cancel)
+
+    def at_end(self, cancel: Cancel) -> Plan:
+        """Let the others say what follows an answer."""
+        return NOTHING if self._inner is None else self._inner.at_end(cancel)
+
+    def stop(self) -> Stop | None:
+        """Return the end that the others want."""
+        return None if self._inner is None else self._inner.stop()
+
+    def tell(self) -> None:
+        """Let the others tell what they have to tell."""
+        if self._inner is not None:
+            self._inner.tell()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plait.core.cancel import Cancel
-from plait.core.messages import ToolCall, ToolResult
+from plait.core.messages import ToolCall
 from plait.engine.approval import Approver
-from plait.engine.gates import Gate, Gates
-from plait.kernel.effects import NOTHING, Allow, Deny, Plan, Stop, Think
+from plait.engine.gates import Gate, Gates, GatesBefore
+from plait.kernel.effects import Allow, Deny
 from plait.kernel.tools import Tool
 from plait.tools.mcp.holding import REFUSED, Holding
 
 
-class HeldToolsGate:
+class HeldToolsGate(GatesBefore):
     """The gate of a conversation with MCP servers, before the one it has besides; see `Gates`."""
 
     def __init__(
@@ -34,14 +34,14 @@ class HeldToolsGate:
 
         `tell` is called in the turn's thread whenever there may be something new to be told of servers.
         """
+        super().__init__(inner)
         self._holding = holding
         self._tell = tell
         self._approver = approver
-        self._inner = inner
 
     def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
         """Let the others speak; then have a person asked where the tool is not what was agreed to."""
-        gate = Gate(call) if self._inner is None else self._inner.before(call, tool, cancel)
+        gate = super().before(call, tool, cancel)
         news = None if gate.word == "deny" or tool.category != "mcp" else self._holding.news(call.name)
         if news is None:
             return gate
@@ -54,33 +54,15 @@ class HeldToolsGate:
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
         """Leave the answer to whoever is asked; a hook can say no, and not agree to a tool."""
-        said = None if self._inner is None else self._inner.permission(call, tool, cancel)
+        said = super().permission(call, tool, cancel)
         if isinstance(said, Deny) or tool.category != "mcp" or self._holding.news(call.name) is None:
             return said
         return Allow(call) if _agrees_unseen(self._approver) else None
 
-    def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
-        """Let the others look at a result."""
-        return result if self._inner is None else self._inner.after(call, tool, result, cancel)
-
-    def before_think(self, ask: Think, cancel: Cancel) -> None:
-        """Let the others hear of a request."""
-        if self._inner is not None:
-            self._inner.before_think(ask, cancel)
-
-    def at_end(self, cancel: Cancel) -> Plan:
-        """Let the others say what follows an answer."""
-        return NOTHING if self._inner is None else self._inner.at_end(cancel)
-
-    def stop(self) -> Stop | None:
-        """Return the end that the others want."""
-        return None if self._inner is None else self._inner.stop()
-
     def tell(self) -> None:
         """Tell of servers, and let the others tell what they have to tell."""
         self._tell()
-        if self._inner is not None:
-            self._inner.tell()
+        super().tell()
 
 
 def _agrees_unseen(approver: Approver | None) -> bool:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from plait.core.cancel import Cancel
-from plait.core.messages import ToolCall, ToolResult
-from plait.engine.gates import Gate, Gates
+from plait.core.messages import ToolCall
+from plait.engine.gates import Gate, Gates, GatesBefore
 from plait.engine.permissions.ruling import Permissions, Ruling, Subject
-from plait.kernel.effects import NOTHING, Allow, Deny, Plan, Stop, Think
+from plait.kernel.effects import Allow, Deny
 from plait.kernel.tools import Tool
 
 DENIED: Final = "Denied by {why}. Do not try to reach the same by other means; say in your answer what is needed."
@@ -32,7 +32,7 @@ class Grant(Protocol):
         """Let it, as far as the file tools would not by themselves."""
 
 
-class RulesGate:
+class RulesGate(GatesBefore):
     """The gate of a session that has rules, before the hooks' own where it has those; see `Gates`.
 
     Deny beats ask beats allow between rules and hooks too. A rule's yes stands in place of the approver's.
@@ -47,15 +47,15 @@ class RulesGate:
         hear: Hear | None = None,
         grant: Grant | None = None,
     ) -> None:
+        super().__init__(inner)
         self._rules = rules
         self._subject = subject
-        self._inner = inner
         self._hear = hear
         self._grant = grant
 
     def before(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Gate:
         """Let the hooks speak, then the rules about what they left."""
-        gate = Gate(call) if self._inner is None else self._inner.before(call, tool, cancel)
+        gate = super().before(call, tool, cancel)
         if gate.word == "deny":
             return gate
         subject, ruling = self._ruled(gate.call, tool)
@@ -71,7 +71,7 @@ class RulesGate:
 
     def permission(self, call: ToolCall, tool: Tool, cancel: Cancel) -> Allow | Deny | None:
         """Leave the answer to hooks, or to whoever is asked; a hook's yes to another call is judged like any."""
-        said = None if self._inner is None else self._inner.permission(call, tool, cancel)
+        said = super().permission(call, tool, cancel)
         if not isinstance(said, Allow):
             return said
         if said.call == call:
@@ -94,25 +94,3 @@ class RulesGate:
         if self._hear is not None and ruling.action is not None:
             self._hear(call, tool, ruling)
         return subject, ruling
-
-    def after(self, call: ToolCall, tool: Tool, result: ToolResult, cancel: Cancel) -> ToolResult:
-        """Let the hooks look at a result."""
-        return result if self._inner is None else self._inner.after(call, tool, result, cancel)
-
-    def before_think(self, ask: Think, cancel: Cancel) -> None:
-        """Let the hooks hear of a request."""
-        if self._inner is not None:
-            self._inner.before_think(ask, cancel)
-
-    def at_end(self, cancel: Cancel) -> Plan:
-        """Let the hooks say what follows an answer."""
-        return NOTHING if self._inner is None else self._inner.at_end(cancel)
-
-    def stop(self) -> Stop | None:
-        """Return the end that a hook wants."""
-        return None if self._inner is None else self._inner.stop()
-
-    def tell(self) -> None:
-        """Let the hooks tell what they have to tell."""
-        if self._inner is not None:
-            self._inner.tell()

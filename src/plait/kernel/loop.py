@@ -99,6 +99,8 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
     if concern is not None:
         yield from record(state, MessageAdded(user(concern.text, mark="guard")))
     reply = yield from think(state, rules)
+    if reply is None:
+        return None
     message = with_own_ids(reply.message, state.call_ids)
     yield from record(state, MessageAdded(message, reply.usage, reply.stop, reply.sent))
     if reply.halt is not None:
@@ -107,8 +109,8 @@ def _step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
 
 
 def _before_step(state: State, rules: Rules) -> Generator[Effect, Any, End | None]:
-    """Ask the host what now; once more where history was to be made shorter, as all else is about what is left."""
-    is_shrunk = False
+    """Ask the host what now; once more where history was made shorter, as all else is about what is left."""
+    is_shrunk = state.shrinks > 0
     while True:
         plan: Plan = yield Boundary(state.steps + 1, "step", is_shrunk)
         compaction = plan.compact

@@ -25,8 +25,11 @@ _UNREADABLE_CALL: Final = (
 )
 
 
-def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
-    """Get one whole answer: wait and try again, or make room and try again, as far as the rules go."""
+def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply | None]:
+    """Get one whole answer, waiting and trying again as far as the rules go.
+
+    None where room had to be made: that was a request too, and whether there may be another is for the loop to ask.
+    """
     extra: tuple[Message, ...] = ()
     while True:
         if state.retry is not None and not state.retry.purpose:
@@ -34,23 +37,26 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply]:
         if rules.room is not None and (known := overflow_of(state, rules.room, extra)) is not None:
             if is_hopeless(state, rules.room):
                 raise Interrupted("error") from known
-            yield from _recover(state, rules, known)
+            if (yield from _recover(state, rules, known)):
+                return None
             continue
         try:
             reply: Reply = yield Think(state.view(extra), "step", state.attempts + 1)
             # What was said besides the history is in no log, so that the request could not be proved again.
             return replace(reply, sent="") if extra else reply
         except ProviderFailed as failure:
-            yield from _recover(state, rules, failure)
+            if (yield from _recover(state, rules, failure)):
+                return None
             extra = () if extra else _told_again(failure)
 
 
-def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, None]:
+def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, bool]:
+    """Do what helps against a failure; say whether history was made shorter for it."""
     is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
     if is_overflow and (yield from compact(state, rules, "overflow")):
-        return
+        return True
     if failure.kind == "request_too_large" and (yield from drop_media(state)):
-        return
+        return False
     attempt = state.attempts + 1
     delay_s = rules.retry.delay_s(failure, attempt)
     if delay_s is None:
@@ -58,6 +64,7 @@ def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[E
         raise Interrupted("error") from failure
     scheduled = RetryScheduled(attempt, round(delay_s * 1000), failure.kind, failure.message, failure.usage)
     yield from record(state, scheduled)
+    return False
 
 
 def _told_again(failure: ProviderFailed) -> tuple[Message, ...]:

@@ -17,11 +17,12 @@ from plait.engine.approval import AutoApprover
 from plait.engine.limits import Limits, SessionLimits, check, refusal_of_call, spent
 from plait.engine.spec import default_specification
 from plait.engine.spec_limits import limits_of_spec
+from plait.kernel.rules import Rules, Shrinking
 from plait.kernel.state import fold
 from plait.kernel.tools import Tool
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
-from plait.testing import Call, Say, ScriptedModel
+from plait.testing import Call, Fail, Say, ScriptedModel
 from plait.testing.clock import VirtualClock
 
 CENT = Decimal("0.01")
@@ -79,6 +80,23 @@ def test_a_limit_is_exact(name: str, value: Any, requests: int, is_stopped: bool
         if name in ("max_input_tokens", "max_cost"):
             # What the last answer asked for is not begun once everything is spent.
             assert list(range(max(0, requests - 1))) == made
+
+
+@pytest.mark.parametrize("is_overflow", [False, True])
+@pytest.mark.parametrize("value, is_stopped", [(899, True), (900, True), (901, False)])
+def test_a_summary_counts_before_the_next_request(value: int, is_overflow: bool, is_stopped: bool) -> None:
+    """What a summary used is used: at the limit the step that it was made for is not asked, whoever wanted it made."""
+    bulky = Tool("look", "Look.", lambda at: f"{at}: " + "x" * 4_000, parameters={"type": "object"})
+    looks = steps(4)[:4]
+    failure = [Fail("context_overflow")] if is_overflow else []
+    notes, done = Say("Notes.", usage={**USED, "input": 500}), Say("done", usage=USED)
+    shrinking = Shrinking(trigger_tokens=0 if is_overflow else 4_000, keep_last_units=1)
+    with ScriptedModel([*looks, *failure, notes, *([] if is_stopped else [done])]) as model:
+        limits, rules = Limits(max_input_tokens=value), Rules(shrinking=shrinking)
+        result = Agent(model, [bulky], limits=limits, rules=rules).run("go")
+
+    assert ("limit" if is_stopped else "completed") == result.status
+    assert 900 == result.usage.input_tokens - (0 if is_stopped else 100)
 
 
 @pytest.mark.parametrize("value, requests", [(3, 3), (4, 4), (5, 5)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from plait.cli.awareness_flags import awareness_options, senses_given
+from plait.cli.awareness_flags import SenseOptions, awareness_options, senses_given
 from plait.cli.escapes import one_line, visible
 from plait.cli.exits import Exit
 from plait.cli.running import inside
@@ -29,6 +29,7 @@ _NO_MODEL: Final = "MODEL"
 @click.argument("session", required=False)
 @click.option("-C", "--cwd", "directory", metavar="DIR", help="Of a session that would begin in this folder.")
 @click.option("--spec", metavar="FILE", help="… with this agent spec.")
+@click.option("--profile", metavar="NAME", help="… with this profile.")
 @awareness_options
 @click.option("--full", is_flag=True, help="Show long texts whole.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every text whole.")
@@ -37,6 +38,7 @@ def context(
     session: str | None,
     directory: str | None,
     spec: str | None,
+    profile: str | None,
     bare: bool,
     full: bool,
     as_json: bool,
@@ -47,9 +49,11 @@ def context(
     SESSION is a name, the beginning of one, or a folder. Without it: what a session that began in this folder would
     send with its first question, and which instructions files it would read. Nothing is started, and no hook is asked.
     """
-    if session and (directory or spec or bare or without):
-        raise click.UsageError("SESSION has begun: -C, --spec, --bare and --no-…-awareness are for one that has not")
-    sight = _kept(session) if session else _ahead(directory or ".", spec, bare, without)
+    if session and (directory or spec or profile or bare or without):
+        raise click.UsageError(
+            "SESSION has begun: -C, --spec, --profile, --bare and --no-…-awareness are for one that has not"
+        )
+    sight = _kept(session) if session else _ahead(directory or ".", spec, profile, senses_given(bare, without))
     if as_json:
         print(json.dumps(sight.to_dict()))
         return Exit.COMPLETED
@@ -66,14 +70,19 @@ def _kept(session: str) -> Sight:
     return look_at(kept_at(session) or Sessions.of(os.environ).find(session))
 
 
-def _ahead(directory: str, spec: str | None, bare: bool, without: Sequence[str]) -> Sight:
+def _ahead(directory: str, spec: str | None, profile: str | None, senses: SenseOptions) -> Sight:
+    from plait.cli.configured import configured, with_fields
+    from plait.cli.running import RunOptions
     from plait.cli.specs import built_in_spec
     from plait.engine.spec import load_specification
     from plait.session.senses.looking import look_ahead
 
     with inside(directory):
-        schema = built_in_spec(_NO_MODEL, "") if spec is None else load_specification("", "", spec)
-        return look_ahead({"model": _NO_MODEL, **schema}, **senses_given(bare, without))
+        options = configured(RunOptions(task=None, spec=spec, profile=profile), goes_on=False)
+        schema = built_in_spec(options.model or _NO_MODEL, "") if spec is None else load_specification("", "", spec)
+        with_fields(schema, options.fields)
+        words = {"profile": options.profile, "system_prompt_supplement": options.supplement}
+        return look_ahead({"model": _NO_MODEL, **schema}, **words, **senses)
 
 
 def lines_of(sight: Sight, chars_max: int | None) -> Iterator[str]:

@@ -36,14 +36,15 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "plait.cli.permissions_command:permissions",
         "See what the permission rules say, and try other ones on past sessions.",
     ),
+    "config": ("plait.cli.config_command:config", "See which settings hold here, and where each was said."),
+    "init": ("plait.cli.init_command:init", "Write a first plait.toml."),
     "trust": ("plait.cli.trust_command:trust", "Look at what a repository would run, and trust it."),
     "wire": ("plait.cli.wire_command:wire", "Look at what an endpoint really sent."),
 }
 """Name → where the command lives, and its line in the help (so that help imports nothing)."""
 
 _LATER: Final = frozenset(
-    "acp completion config cron eval improve init insights kanban loop memory new plugins repl"
-    " skill skills tui web".split()
+    "acp completion cron eval improve insights kanban loop memory new plugins repl skill skills tui web".split()
 )
 """Commands that are planned and not built: named as such when typed, and listed nowhere."""
 

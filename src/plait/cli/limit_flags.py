@@ -29,7 +29,8 @@ class Given(TypedDict):
 
 def limits_given(options: RunOptions, spec: Mapping[str, Any]) -> Given:
     """Return a run's limits as keywords of `init_session`."""
-    limits = limits_of_spec(spec, Limits(max_steps=MAX_STEPS, tool_concurrency=SIDE_BY_SIDE))
+    side_by_side = options.tool_concurrency or SIDE_BY_SIDE
+    limits = limits_of_spec(spec, Limits(max_steps=MAX_STEPS, tool_concurrency=side_by_side))
     if options.max_steps is not None:
         limits = replace(limits, max_steps=options.max_steps)
     if options.max_cost is not None:

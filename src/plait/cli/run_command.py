@@ -15,11 +15,10 @@ import click
 
 from plait.cli.awareness_flags import awareness_options
 from plait.cli.permission_flags import permission_options
-from plait.cli.running import RunOptions, run_and_report
+from plait.cli.running import DEFAULT_RETRIES, RunOptions, run_and_report
 from plait.cli.screen import Form
 from plait.cli.streams import read_input
 
-DEFAULT_RETRIES: Final = 5
 _EPILOG: Final = """\b
 Exit codes: 0 completed; 1 the agent failed, was stopped by a limit, or a call was not run because nobody could be
 asked; 2 wrong options or configuration; 3 the model or its key; 4 cache proof; 5 waits for an approval;
@@ -69,6 +68,13 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     help="An endpoint of your own list of endpoints, in place of --endpoint.",
 )
 @click.option("-C", "--cwd", "directory", metavar="DIR", callback=filled, help="Work in this folder.")
+@click.option("--config", metavar="FILE", callback=filled, help="Read these settings in place of your own plait.toml.")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    callback=filled,
+    help="Work in this way: coder, planner, researcher, reviewer, safe, or one of your own.",
+)
 @click.option("--spec", metavar="FILE", callback=filled, help="An agent spec: model, endpoint and tools as JSON.")
 @click.option(
     "--max-steps",
@@ -97,9 +103,7 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
     "--retries",
     metavar="N",
     type=click.IntRange(min=0),
-    default=DEFAULT_RETRIES,
-    show_default=True,
-    help="Ask so many times again when an endpoint fails in passing.",
+    help=f"Ask so many times again when an endpoint fails in passing ({DEFAULT_RETRIES}).",
 )
 @click.option(
     "--strict-cache-proof/--no-strict-cache-proof",

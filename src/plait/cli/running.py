@@ -9,8 +9,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,11 @@ from plait.engine.documents import read_document
 
 if TYPE_CHECKING:
     from plait.cli.continuing import Going
+    from plait.engine.profile import Profile
+    from plait.session.options import Proof
 
+DEFAULT_RETRIES: Final = 5
+"""Requests that are made again when an endpoint fails in passing, unless somebody says otherwise."""
 _SCHEMA_BYTES_MAX: Final = 16 << 20
 
 
@@ -42,6 +46,19 @@ class RunOptions:
     endpoint: str | None = None
     key_env: str | None = None
     inference_db: str | None = None
+    because: str = ""
+    """Who named the model and the endpoint, where no option did."""
+    config: str | None = None
+    """File that is read in place of the user's and the project's settings."""
+    profile: Profile | str | None = None
+    """The way of working, or its name."""
+    supplement: str = ""
+    """Stands in the system prompt."""
+    tool_concurrency: int | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+    """What the configuration says, as fields of an agent spec."""
+    notices: Sequence[str] = ()
+    """What is told of the configuration."""
     directory: str | None = None
     """Where to work; None is here, or where the resumed session did."""
     session: str | None = None
@@ -60,9 +77,10 @@ class RunOptions:
     """In US dollars."""
     max_tokens: int | None = None
     """Prompt tokens that no cache held, and completion tokens."""
-    retries: int = 5
+    retries: int | None = None
+    """None is `DEFAULT_RETRIES`."""
     timeout_s: float | None = None
-    strict_cache_proof: bool | None = None
+    strict_cache_proof: Proof | None = None
     """None: where the endpoint is known to report what it cached."""
     min_cacheable_tokens: int | None = None
     cache_ttl_s: float | None = None
@@ -132,12 +150,17 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel, begun: threading.E
         with nothing_begun():
             going = session_meant(options)
         directory = directory or (None if going is None else folder_of(going))
-    with inside(directory or "."), _time_limit(options.timeout_s, cancel):
+    with inside(directory or "."), ExitStack() as limited:
         if going is None and (options.session or options.is_continue):
             from plait.cli.continuing import session_meant
 
             with nothing_begun():
                 going = session_meant(options)
+        if not options.is_show:
+            from plait.cli.configured import configured
+
+            options = configured(options, goes_on=going is not None)
+        limited.enter_context(_time_limit(options.timeout_s, cancel))
         choice = chosen(options, going)
         images = [_image(place) for place in options.images]
         schema = None if options.output_schema is None else _schema(options.output_schema)
@@ -174,7 +197,8 @@ def chosen(options: RunOptions, going: Going | None) -> Choice:
     if options.inference_db or (options.spec and not options.endpoint):
         # The entry's endpoint, or the spec's own model and endpoint, count where no flag says otherwise.
         return Choice(options.model or "", "", options.key_env)
-    return choose(options.model, options.endpoint, options.key_env, os.environ)
+    choice = choose(options.model, options.endpoint, options.key_env, os.environ)
+    return replace(choice, reason=choice.reason or options.because)
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from plait.cli.approving import RunApprover
 from plait.cli.awareness_flags import senses_given
+from plait.cli.configured import with_fields
 from plait.cli.limit_flags import limits_given
 from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
 from plait.cli.permission_flags import given_rules
-from plait.cli.running import nothing_begun
+from plait.cli.running import DEFAULT_RETRIES, nothing_begun
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
@@ -98,7 +99,7 @@ def carry_out(work: Work) -> Outcome:
             strict_cache_proof="auto" if options.strict_cache_proof is None else options.strict_cache_proof,
             min_cacheable_tokens=options.min_cacheable_tokens,
             cache_ttl_seconds=options.cache_ttl_s,
-            retry=Retry(attempts_max=work.options.retries + 1),
+            retry=Retry(attempts_max=(DEFAULT_RETRIES if options.retries is None else options.retries) + 1),
             outside="read_outside" if work.options.yes else "cli",
             non_interactive=person is None,
             durable=options.durable,
@@ -111,13 +112,16 @@ def carry_out(work: Work) -> Outcome:
             hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
             permissions=given_rules(options.allow, options.ask, options.deny),
+            profile=options.profile,
+            system_prompt_supplement=options.supplement,
             **senses_given(options.bare, options.without),
         ) as session,
     ):
         price = _price(bound, client)
         # Only now: what follows is no complaint about the options.
         work.screen.add(work.options.introduction + _opening(work, session))
-        for notice in (*(() if price is None else (price,)), *(() if plugins is None else plugins.notices)):
+        told = (*options.notices, *(() if price is None else (price,)), *(() if plugins is None else plugins.notices))
+        for notice in told:
             work.screen.add(notice)
         return _turn(work, session, client, approver)
 
@@ -221,6 +225,7 @@ def spec_of(options: RunOptions, choice: Choice) -> AgentSpec:
         model_of(spec)
     else:
         spec = built_in_spec(choice.model, choice.endpoint)
+    with_fields(spec, options.fields)
     if options.nohup:
         enable_nohup(spec)
     if choice.key_env:

@@ -17,6 +17,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, and keep sessions in another one, `state` beside it."""
+    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
 @pytest.fixture(autouse=True)
 def _untouched_defaults() -> Iterator[None]:
     functions = dict(defaults.TOOL_LIBRARY)

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,13 +29,7 @@ from plait.testing.faults import Status
 
 LONG = "nothing in it. " * 60
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep sessions here, and work elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
+pytestmark = pytest.mark.usefixtures("work")
 
 
 @contextmanager

@@ -17,40 +17,17 @@ from plait.core.errors import (
 )
 from plait.core.messages import ToolCall
 from plait.engine.limits import Limits
-from plait.engine.spec import default_specification
 from plait.events.named import NamedEvent
 from plait.kernel.effects import Ask
 from plait.kernel.history import fault_in
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool, ToolContext
 from plait.session.cancelling import CancelToken
-from plait.session.opening import init_session
-from plait.session.session import Session
 from plait.session.subscribing import subscribe
 from plait.session.turns import run_turn
 from plait.testing import Asked, Call, Fail, Say, ScriptedModel, Silence
 from tests.unit.session.clients import OwnClient
-
-SPEC = default_specification("m", "http://127.0.0.1:1/v1")
-
-
-def echo(text: str) -> str:
-    """Say it again."""
-    return f"echo:{text}"
-
-
-ECHO = Tool("echo", "Say it again.", echo)
-HI = Call("echo", {"text": "hi"})
-
-
-def opened(**options: Any) -> Session:
-    """Return a session with the tool `echo`."""
-    return init_session(SPEC, **{"tools": [ECHO], **options})
-
-
-def roles(session: Session) -> list[str]:
-    """Return the roles of a session's messages."""
-    return [message["role"] for message in session["messages"]]
+from tests.unit.session.echoing import HI, echo, opened, roles
 
 
 def test_a_failed_turn_has_no_reply_and_its_error() -> None:

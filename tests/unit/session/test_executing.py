@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,9 @@ from plait.session.rewinding import rewind
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel
 from plait.tools.extra_specs import grammar
+from tests.helpers.deaths import die_before
 
 URL = "http://127.0.0.1:1/v1"
-
-
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder, and keep sessions elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
 
 
 def open_one(*tools: Tool, **options: Any) -> Session:
@@ -175,22 +167,12 @@ def test_hooks_have_their_word(work: Path) -> None:
 
 def call_and_die(step: int) -> int:
     """Call a tool in a process that is gone before its nth step on disk; return how that one ended."""
-    pid = os.fork()
-    if pid == 0:
-        count = 0
 
-        def before(_step: str) -> None:
-            nonlocal count
-            count += 1
-            if count == step:
-                os._exit(9)
+    def live(before: Callable[[str], None]) -> None:
+        atomic._nothing = before
+        execute_tool_call(open_one(), "write_file", {"path": "a.txt", "content": "new\n"}, call_id="mine")
 
-        try:
-            atomic._nothing = before
-            execute_tool_call(open_one(), "write_file", {"path": "a.txt", "content": "new\n"}, call_id="mine")
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return die_before(step, live)
 
 
 @pytest.mark.parametrize("step, became", [(2, "Not applied."), (7, "Applied.")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel
 from plait.tools.extra_specs import grammar
+from tests.helpers.deaths import die_before
 
 PATCH = """*** Begin Patch
 *** Update File: a.txt
@@ -28,15 +29,11 @@ AFTER = {"a.txt": "two\n", "new/b.txt": "b\n"}
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(work: Path) -> Path:
     """Work in a folder with two files, and keep sessions elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
     for name, content in BEFORE.items():
-        (folder / name).write_text(content)
-    return folder
+        (work / name).write_text(content)
+    return work
 
 
 def files_in(folder: Path) -> dict[str, str]:
@@ -60,22 +57,12 @@ def turn(session: Session, *script: Any, task: str | None = "x") -> list[str]:
 
 def die_while_patching(step: int) -> int:
     """Run a turn with a patch in a process that is gone before its nth step on disk; return how that one ended."""
-    pid = os.fork()
-    if pid == 0:
-        count = 0
 
-        def before(_step: str) -> None:
-            nonlocal count
-            count += 1
-            if count == step:
-                os._exit(9)
+    def live(before: Callable[[str], None]) -> None:
+        atomic._nothing = before
+        turn(open_one("apply_patch"), Call("apply_patch", {"input": PATCH}))
 
-        try:
-            atomic._nothing = before
-            turn(open_one("apply_patch"), Call("apply_patch", {"input": PATCH}))
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return die_before(step, live)
 
 
 @pytest.mark.parametrize("step, whole", [(1, "Not applied."), (9, "Partly applied."), (19, "Applied.")])

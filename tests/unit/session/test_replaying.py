@@ -62,13 +62,9 @@ def kept(home: Path) -> SessionFolder:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(work: Path) -> Path:
     """Keep sessions here, and work elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return tmp_path / "state"
+    return work.parent / "state"
 
 
 def spec_at(url: str, **more: object) -> Mapping[str, Any]:

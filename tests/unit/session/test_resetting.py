@@ -47,12 +47,9 @@ TOO_LONG = Status(
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(work: Path) -> Path:
     """Keep sessions here, and work elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "state"
+    return work.parent / "state"
 
 
 @contextmanager

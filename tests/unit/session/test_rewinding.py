@@ -43,13 +43,10 @@ SCRIPT: list[Any] = [
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def work(work: Path) -> Path:
     """Work in a folder with one file of its own, and keep sessions elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    (tmp_path / "work" / "a.txt").write_text("mine")
-    return tmp_path / "work"
+    (work / "a.txt").write_text("mine")
+    return work
 
 
 @contextmanager

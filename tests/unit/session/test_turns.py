@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import Any
 
 import pytest
 
@@ -14,37 +13,15 @@ from plait.core.errors import (
     UnsupportedFeature,
 )
 from plait.core.messages import Image
-from plait.engine.spec import default_specification
 from plait.events.named import NamedEvent
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.opening import init_session
-from plait.session.session import Session
 from plait.session.subscribing import subscribe
 from plait.session.turns import run_turn
 from plait.testing import Call, Fail, Say, ScriptedModel
 from tests.unit.session.clients import OwnClient
-
-SPEC = default_specification("m", "http://127.0.0.1:1/v1")
-
-
-def echo(text: str) -> str:
-    """Say it again."""
-    return f"echo:{text}"
-
-
-ECHO = Tool("echo", "Say it again.", echo)
-HI = Call("echo", {"text": "hi"})
-
-
-def opened(**options: Any) -> Session:
-    """Return a session with the tool `echo`."""
-    return init_session(SPEC, **{"tools": [ECHO], **options})
-
-
-def roles(session: Session) -> list[str]:
-    """Return the roles of a session's messages."""
-    return [message["role"] for message in session["messages"]]
+from tests.unit.session.echoing import ECHO, HI, SPEC, opened, roles
 
 
 def test_a_completed_turn() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from plait.hands.workspace import Workspace
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.aliases import patch_tool
 from plait.tools.toolbox import Toolbox, ToolboxOptions
+from tests.helpers.deaths import die_before
 
 from .conftest import MakeToolbox
 from .replies import code_of, done, refusal, text_of
@@ -187,24 +187,14 @@ def recovery_of(box: Toolbox) -> Recovery:
 
 def die_at(root: Path, step: int, intent: Mapping[str, object]) -> int:
     """Apply the patch in a process that is gone before its nth step; return how that process ended."""
-    pid = os.fork()
-    if pid == 0:
-        count = 0
 
-        def before(_step: str) -> None:
-            nonlocal count
-            count += 1
-            if count == step:
-                os._exit(9)
+    def live(before: Callable[[str], None]) -> None:
+        workspace = Workspace(root)
+        names = {each["path"]: each["temporary"] for each in intent["files"]}  # type: ignore[attr-defined]
+        with planned_patch(workspace, parse_patch(PATCH)) as plan:
+            plan.under(names).apply(workspace, before=before)
 
-        try:
-            workspace = Workspace(root)
-            names = {each["path"]: each["temporary"] for each in intent["files"]}  # type: ignore[attr-defined]
-            with planned_patch(workspace, parse_patch(PATCH)) as plan:
-                plan.under(names).apply(workspace, before=before)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return die_before(step, live)
 
 
 def test_a_kill_in_the_middle_is_told_file_by_file(make: MakeToolbox, root: Path) -> None:

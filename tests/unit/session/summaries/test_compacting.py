@@ -34,13 +34,7 @@ TOO_LONG = Status(
 NO_KEY = Status(401, {"error": {"message": "no such key"}})
 SUMMARY = "Objective: tell a story. Next: the end."
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep sessions here, and work elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
+pytestmark = pytest.mark.usefixtures("work")
 
 
 LOOK = Tool("look", "Look.", lambda **_: WORDS, parameters={"type": "object"}, idempotent=True)

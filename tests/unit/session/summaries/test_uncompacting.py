@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -26,13 +25,7 @@ from plait.testing import Call, ScriptServer
 
 LONG = "It is a long story. " * 60
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep sessions here, and work elsewhere."""
-    monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
+pytestmark = pytest.mark.usefixtures("work")
 
 
 def place() -> SessionFolder:

@@ -14,6 +14,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
 from plait.core.strict_json import dump
+from plait.core.unseen import visible
 from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import RunOptions
@@ -29,6 +30,7 @@ from plait.tools.background_specs import (
     nohup_with,
 )
 from plait.tools.board import OUTPUTS, Board, ending, shown_command
+from plait.tools.job_names import JobNames
 from plait.tools.kept_commands import NEVER, RESTARTED
 from plait.tools.shell import Shell
 
@@ -83,6 +85,8 @@ class Background:
         self.board = board
         self._shell = shell
         self._grace_s = grace_s
+        self._names = JobNames(lambda: shell.fence)
+        board.ended = self._names.told
 
     def tools(self, timeout_min: float = NOHUP_TIMEOUT_MIN) -> list[Tool]:
         """Return the three tools, for an agent that is given its tools; jobs have so many minutes unless told."""
@@ -138,7 +142,7 @@ class Background:
             return _answer(told)
         self.board.looked_elsewhere()
         self.board.tell([job.id])
-        return _answer({**told, **ending(state), **self._inline(job)}, job.id)
+        return _answer({**told, **ending(state), **self.board.ended(job), **self._inline(job)}, job.id)
 
     def wait(
         self, tool_exec_id: str, howmuch: float | None = None, unit: str = "s", call: ToolContext | None = None
@@ -192,10 +196,11 @@ class Background:
     def _start(self, name: str, wanted: Wanted) -> tuple[Job, JobState]:
         board = self.board
         board.looked_elsewhere()
-        made_at = board.clock.now_ms() / 1_000
+        made_at, before = board.clock.now_ms() / 1_000, self._names.before()
         job, state = board.jobs.start(
             name, wanted.command, self._options(wanted), wait_before_s=wanted.wait_before_s, made_at=made_at
         )
+        self._names.keep(job, before)
         board.link(job)
         board.prune()
         return job, state
@@ -217,7 +222,9 @@ class Background:
         if state.phase != "over":
             return _answer(told)
         self.board.tell([job.id])
-        return _answer({**told, "completed": True, **ending(state), **self._inline(job)}, job.id)
+        return _answer(
+            {**told, "completed": True, **ending(state), **self.board.ended(job), **self._inline(job)}, job.id
+        )
 
     def _settled(self, name: str, boot: str) -> Reply:
         board = self.board
@@ -241,7 +248,13 @@ class Background:
             ids = [job.id]
             self.board.tell(ids)
             files = {name: path for name, path in self.board.files(job).items() if name != "stdin_localfile"}
-            told |= {**ending(state), **files, "command": shown_command(job), **self._last_lines(job)}
+            told |= {
+                **ending(state),
+                **self.board.ended(job),
+                **files,
+                "command": shown_command(job),
+                **self._last_lines(job),
+            }
             told |= self._inline(job)
         else:
             told |= {"waited_seconds": round(waited_s, 1), "activity": self.board.activity(job, state)}
@@ -310,6 +323,8 @@ def completion_notice(completions: list[dict[str, object]]) -> str:
             f"- {done['tool_exec_id']}: {about}, after {done['duration_time']} s: {done['command']}",
             f"  stdout: {done['stdout_localfile']}  stderr: {done['stderr_localfile']}",
         ]
+        if isinstance(made := done.get("made"), list):
+            lines.append(f"  made: {', '.join(map(visible, made))}; {done['made_note']}")
     return "\n".join(lines)
 
 

@@ -48,6 +48,8 @@ class Board:
     """Asked while a wait goes on; True ends it. The job runs on."""
     default_interrupt: Callable[[], bool] | None = None
     """Asked where there is no hook of its own."""
+    ended: Callable[[Job], Mapping[str, object]] = lambda _: {}
+    """What is told of a job that is over besides how it ended."""
     is_kept: bool = False
     """The jobs are in a session's own folder, where a later process finds them."""
     is_taken_over: bool = False
@@ -182,6 +184,7 @@ class Board:
         return {
             "tool_exec_id": job.id,
             **ending(state),
+            **self.ended(job),
             "command": shown_command(job),
             "stdout_localfile": self.path(job, "stdout"),
             "stderr_localfile": self.path(job, "stderr"),

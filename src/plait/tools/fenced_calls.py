@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from plait.core.cancel import Cancel
@@ -19,8 +20,9 @@ from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.process import run
 from plait.kernel.tools import Tool, ToolContext
-from plait.tools.answer import Reply, answering, failure
+from plait.tools.answer import Answer, Reply, answering, failure
 from plait.tools.fenced_executor import cannot_run
+from plait.tools.fencing import watched
 from plait.tools.shell import Shell
 
 _MARK: Final = "\x1eplait-result "
@@ -57,9 +59,12 @@ def fenced(tool: Tool, shell: Shell) -> Tool:
         return _with(tool, refuse)
 
     def call(context: ToolContext | None = None, /, **keywords: object) -> Reply:
-        argv = _argv(tool, keywords)
-        done = run(Command(argv), _options(tool, shell), Cancel() if context is None else context.cancel)
-        return _told(done, shell, is_worker=tool.sandbox is True)
+        argv, cancel = _argv(tool, keywords), Cancel() if context is None else context.cancel
+        fence, options = shell.fence, _options(tool, shell)
+        command = partial(run, Command(argv), options, cancel)
+        done = command() if fence is None else watched(fence, command)
+        text, data = _told(done, shell, is_worker=tool.sandbox is True)
+        return (f"{text}\n{done.note}" if done.note else text), data
 
     return _with(tool, answering(call))
 
@@ -108,7 +113,7 @@ def _options(tool: Tool, shell: Shell) -> RunOptions:
     )
 
 
-def _told(done: Finished, shell: Shell, *, is_worker: bool) -> Reply:
+def _told(done: Finished, shell: Shell, *, is_worker: bool) -> Answer:
     level = shell.level or "none"
     output = done.output.bounded().text
     errors = "" if done.errors is None else done.errors.bounded().text.rstrip()

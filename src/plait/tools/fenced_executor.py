@@ -18,6 +18,7 @@ from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.process import run
 from plait.tools import dispatch as dispatching
 from plait.tools.answer import Answer, as_answer, refused
+from plait.tools.fencing import watched
 from plait.tools.functions import LibraryFunctions
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
@@ -70,7 +71,8 @@ class BubblewrapToolExecutor:
         """Run one call of the tool library; whatever is refused is a result, see `ToolExecutor`.
 
         A shell call's text is `{"stdout", "stderr", "returncode"}` as JSON, `error` in place of the last after the
-        policy's time. Durability: as without an executor; a command ends with this process.
+        policy's time, and a `note` where it made what programs outside obey. Durability: as without an executor; a
+        command ends with this process.
         """
         target = dispatch_entry.get("python_function")
         given = dispatch_entry.get("param_map")
@@ -105,7 +107,8 @@ class BubblewrapToolExecutor:
             limits=_LIMITS,
             fence=self._fence,
         )
-        return _told(run(Command.shell(command), options), limit_s, self._fence.level)
+        done = watched(self._fence, lambda: run(Command.shell(command), options))
+        return _told(done, limit_s, self._fence.level)
 
 
 def cannot_run(tool_name: str) -> Refusal:
@@ -129,6 +132,8 @@ def _told(done: Finished, limit_s: float, level: str) -> Answer:
     else:
         told["error"] = f"timed out after {limit_s:g} s" if done.timed_out else f"the command was {done.end}"
         data |= {"ok": False, "error": told["error"], "exit_code": None}
+    if done.note:
+        told["note"] = done.note
     return json.dumps(told, ensure_ascii=False), data
 
 

@@ -125,3 +125,11 @@ def test_the_local_executor_dispatches(tmp_path: Path, monkeypatch: pytest.Monke
     assert "text" == done(local, "read_file", path="a")[0]
     entry = {"python_function": lambda n: n + 1, "param_map": {"number": "n"}}
     assert "3" == local.execute("next", {"number": 2}, entry, session={})[0]
+
+
+def test_what_programs_outside_obey_is_noted(executor: BubblewrapToolExecutor) -> None:
+    """The contract's own executor puts it aside as a session does, and its text has a note."""
+    texts = [json.loads(done(executor, "exec_shell", command="touch .envrc")[0]) for _ in range(2)]
+    workspace = Path(executor.policy.root)
+    assert [".envrc.set-aside", ".envrc.set-aside-2"] == sorted(path.name for path in workspace.glob(".envrc*"))
+    assert all("[set aside: .envrc is now .envrc.set-aside" in text["note"] for text in texts)

@@ -18,6 +18,7 @@ from plait.hands.fence.fence import Fence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import as_answer
+from plait.tools.background import completion_notice
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.stdio import argv_of, environment_of
 from plait.tools.toolbox import Toolbox, ToolboxOptions
@@ -57,6 +58,36 @@ def test_jobs_and_durable_commands_are_inside(fence: Fence, tmp_path: Path) -> N
     assert "x\n" == (tmp_path / "work/build/made").read_text()
 
 
+def test_what_programs_outside_obey_is_told_of_by_commands_and_jobs(tmp_path: Path) -> None:
+    """A command's is put aside; a job's is told with its end, once by a process that came later too, and left."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    (tmp_path / "work").mkdir()
+    fence = open_fence(SandboxPolicy(tmp_path / "work"))
+    options = ToolboxOptions(fence=fence, spool=tmp_path / "spool")
+    box = Toolbox(fence.policy.root, options)
+    (tmp_path / "work/plait.toml").write_text("mine")
+    said = as_answer(box.exec_shell("touch .envrc; mkdir -p sub/.git; touch plain; echo x > plait.toml"))[0]
+    quiet = as_answer(box.exec_shell("touch plain; rm -f plait.toml"))[0]
+    jobs = [json.loads(as_answer(box.background.nohup(line))[0]) for line in ("mkdir .husky", "true")]
+    done = [json.loads(as_answer(box.background.wait(job["tool_exec_id"], 20))[0]) for job in jobs]
+    box.close(keep_jobs=True)
+
+    assert "[set aside: .envrc is now .envrc.set-aside;" in said
+    assert "[made: sub/.git;" in said
+    assert "obey" not in quiet
+    assert (tmp_path / "work/.envrc.set-aside").exists()
+    assert "mine" == (tmp_path / "work/plait.toml").read_text()
+    assert [[".husky"], None] == [each.get("made") for each in done]
+    assert "look at it" in done[0]["made_note"]
+    assert (tmp_path / "work/.husky").is_dir()
+    later = Toolbox(fence.policy.root, options)
+    told = later.background.board.take_untold()
+    later.close()
+    assert [[".husky"], None] == [each.get("made") for each in told]
+    assert "  made: .husky; programs outside" in completion_notice(told)
+
+
 def test_a_running_job_ends_when_it_is_told(fence: Fence) -> None:
     """Closing the toolbox ends the whole fence of a job."""
     box = Toolbox(fence.policy.root, ToolboxOptions(fence=fence))
@@ -81,20 +112,6 @@ def test_file_tools_write_where_commands_may(fence: Fence, tmp_path: Path) -> No
     assert [True, False, False, False] == [data["ok"] for data in said.values()]
     assert "write beneath build, src" == said["b"]["hint"]
     assert ("text", False) == (read, (tmp_path / "c").exists())
-
-
-def test_what_programs_outside_would_obey_is_told(tmp_path: Path, fence: Fence) -> None:
-    """A protected name that did not exist can be made, and the result says so; one that did stays as it is."""
-    fence = open_fence(SandboxPolicy(fence.policy.root))
-    (tmp_path / "work/.envrc").write_text("mine")
-    box = Toolbox(fence.policy.root, ToolboxOptions(fence=fence))
-    text = as_answer(box.exec_shell("mkdir .vscode; echo '{}' > .mcp.json; echo x > .envrc; rm -f .envrc; true"))[0]
-    quiet = as_answer(box.exec_shell("echo '{}' > .mcp.json; true"))[0]
-    box.close()
-
-    assert "[made: .mcp.json, .vscode; programs outside the sandbox obey" in text
-    assert "made:" not in quiet
-    assert ("mine", "{}\n") == ((tmp_path / "work/.envrc").read_text(), (tmp_path / "work/.mcp.json").read_text())
 
 
 def test_a_fence_is_for_one_workspace(fence: Fence, tmp_path: Path) -> None:

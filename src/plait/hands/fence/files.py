@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 
 from plait.core.errors import Refusal
+from plait.hands.fence.obeyed import is_of_repository
 from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import Pinned
@@ -19,18 +20,12 @@ from plait.hands.workspace import Pinned
 _OF_GIT = ".git"
 
 
-def kept_names(policy: SandboxPolicy) -> frozenset[str]:
-    """Return the names in the workspace that exist of those that a fenced command cannot change.
-
-    One that does not exist yet can be made; whoever compares before and after a command sees it.
-    """
-    return frozenset(path for path in policy.kept if os.path.lexists(os.path.join(policy.root, path)))
-
-
 class FencedFiles:
     """The rules of one policy, for file tools. Safe in any thread."""
 
-    def __init__(self, policy: SandboxPolicy, kept: Iterable[str]) -> None:
+    def __init__(self, policy: SandboxPolicy, kept: Iterable[str], *, keeps_nested: bool) -> None:
+        self._top = policy.root
+        self._keeps_nested = keeps_nested
         self._kept = SecretPlaces(tuple(os.path.join(policy.root, path) for path in kept))
         self._root = SecretPlaces((policy.root,))
         self._writable = SecretPlaces(policy.writable)
@@ -45,9 +40,10 @@ class FencedFiles:
         if policy.root != os.path.realpath(root):
             raise Refusal("INVALID_INPUT", f"the sandbox is around {policy.root!r} and the tools work in {root!r}")
         if only_named:
-            return cls(policy, policy.read_only_inside)
+            return cls(policy, policy.read_only_inside, keeps_nested=False)
         # Git's own files have a test of their own, which every write passes.
-        return cls(policy, [path for path in policy.kept if path.split("/")[0] != _OF_GIT])
+        kept = [path for path in policy.kept if path.split("/")[0] != _OF_GIT]
+        return cls(policy, kept, keeps_nested=True)
 
     def check(self, pinned: Pinned) -> None:
         """Raise `Refusal`, and close the name, if it is one that a fenced command could not change either."""
@@ -58,7 +54,7 @@ class FencedFiles:
             raise
 
     def _check(self, pinned: Pinned) -> None:
-        if self._kept.hold(pinned):
+        if self._kept.hold(pinned) or (self._keeps_nested and is_of_repository(self._top, pinned)):
             raise Refusal(
                 "FORBIDDEN",
                 f"{pinned.shown!r} is kept as it is in the sandbox: programs outside obey what stands there",

@@ -10,19 +10,23 @@ ordinary work.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from plait.hands.fence.policy import PINNED, PROTECTED, SandboxPolicy
 from plait.hands.fence.repositories import GIT, Repositories
+from plait.hands.workspace import Pinned
 
 ASIDE: Final = ".set-aside"
 _OF_REPOSITORY: Final = (".git/hooks", ".git/commondir", ".git/config.worktree")
 """Git's own names that ordinary work in a repository does not make."""
+_CONFIG: Final = ".git/config"
+"""What every repository has."""
 _WORKTREES: Final = ".git/worktrees"
 _OF_WORKTREE: Final = ("commondir", "gitdir", "config.worktree")
 _WORKTREES_MAX: Final = 100
+_STEPS_MAX: Final = max(name.count("/") + 1 for name in PROTECTED)
 _ASIDE_MAX: Final = 1_000
 
 
@@ -60,16 +64,36 @@ def kept_beneath(policy: SandboxPolicy, repositories: Repositories) -> Kept:
     return Kept(tuple(pinned), tuple(names))
 
 
+def is_of_repository(root: str, pinned: Pinned) -> bool:
+    """Say whether a name is, or would be, such a name of a repository inside a workspace; git's own names aside."""
+    try:
+        folder = os.readlink(f"/proc/self/fd/{pinned.fd}")
+    except OSError:
+        return False
+    steps = os.path.relpath(os.path.join(folder, *pinned.missing, pinned.name), root).split("/")
+    return any(
+        "/".join(steps[start:end]) in PROTECTED and _exists(root, os.path.join(*steps[:start], GIT))
+        for start in range(1, len(steps))
+        for end in range(start + 1, min(start + _STEPS_MAX, len(steps)) + 1)
+    )
+
+
 class Watch:
     """Looks at the names before a command and after it."""
 
-    def __init__(self, policy: SandboxPolicy, repositories: Repositories | None) -> None:
-        """Take down what there is now; `repositories` is None where those inside are nobody's concern."""
+    def __init__(
+        self, policy: SandboxPolicy, repositories: Repositories, before: Mapping[str, object] | None = None
+    ) -> None:
+        """Take down what there is now, or what was taken down `before` (`to_dict`)."""
         self._policy = policy
         self._repositories = repositories
-        self._inside = () if repositories is None else repositories.look()
-        self._had_git = {path for path in ("", *self._inside) if _exists(policy.root, os.path.join(path, GIT))}
-        self._names = frozenset(self._existing())
+        self._inside = repositories.look() if before is None else _texts(before.get("repositories"))
+        names = self._existing() if before is None else _texts(before.get("names"))
+        self._names = frozenset(names)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what there was, as plain JSON."""
+        return {"repositories": list(self._inside), "names": sorted(self._names)}
 
     def made(self) -> Made:
         """Return what was made since, and leave it where it is."""
@@ -91,12 +115,9 @@ class Watch:
 
     def _existing(self) -> Iterator[str]:
         for path in ("", *self._inside):
-            # Of the policy's own read-only paths, one that was not there is the policy's affair.
             yield from _existing_of(self._policy.root, path, PROTECTED if path else self._policy.kept)
 
     def _new_repositories(self) -> Iterator[str]:
-        if self._repositories is None:
-            return
         for path in self._repositories.look(soon=True):
             if path not in self._inside and _exists(self._policy.root, f"{path}/{GIT}"):
                 yield f"{path}/{GIT}"
@@ -106,7 +127,11 @@ class Watch:
         repository, found, rest = f"/{name}".rpartition("/.git/")
         if not found:
             return True
-        return repository.lstrip("/") in self._had_git and f".git/{rest}" in _OF_REPOSITORY
+        return f"{repository}/{_CONFIG}".lstrip("/") in self._names and f".git/{rest}" in _OF_REPOSITORY
+
+
+def _texts(told: object) -> tuple[str, ...]:
+    return tuple(map(str, told)) if isinstance(told, list) else ()
 
 
 def _of_worktrees(repository: str) -> Iterator[str]:

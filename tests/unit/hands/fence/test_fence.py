@@ -158,6 +158,6 @@ def test_two_kinds_say_what_they_are(workspace: Path) -> None:
     assert isinstance(fence, BubblewrapFence)
 
     assert "bubblewrap+seccomp" == replace(fence, ground=replace(fence.ground, landlock=0)).level
-    assert "landlock+seccomp" == LandlockFence(fence.policy, fence.ground, "/tmp").level
+    assert "landlock+seccomp" == LandlockFence(fence.policy, fence.ground, "/tmp", fence.repositories).level
     without = replace(fence, ground=replace(fence.ground, landlock=0))
     assert 0 == inside(without, "touch made").exit_code

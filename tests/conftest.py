@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import ipaddress
 import itertools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,6 +36,8 @@ _UNWANTED_SUFFIXES = ("_API_KEY", "_API_TOKEN", "_BASE_URL", "_PROXY")
 _UNWANTED_PREFIXES = ("PLAIT_", "XDG_", "GIT_")
 _UNWANTED_NAMES = frozenset({"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONPATH"})
 _HOMES = itertools.count()
+_HANGING_S = 120
+"""A test that takes longer shows where it is, and ends its process instead of holding the suite."""
 
 
 class NetworkForbidden(BaseException):
@@ -65,7 +69,28 @@ def _guard_network(event: str, args: tuple[object, ...]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
+    config.pluginmanager.register(_Watch())
     config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")
+
+
+class _Watch:
+    """Watches for tests that hang. pytest's own watch is a thread for each test: a third of what a small one costs."""
+
+    def __init__(self) -> None:
+        self._set_s = float("-inf")
+        self._stderr = open(os.dup(2), "w")  # noqa: SIM115  # what is caught of a test is lost with its process
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        now_s = time.monotonic()
+        if now_s - self._set_s > _HANGING_S / 4:
+            self._set_s = now_s
+            faulthandler.dump_traceback_later(_HANGING_S * 5 / 4, exit=True, file=self._stderr)
+        return (yield)
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._stderr.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -115,8 +140,10 @@ def home(_homes: Path) -> Iterator[Path]:
         PLAIT_AWARENESS="off",  # most tests say word for word what a model gets; those of the senses turn them on
     )
     yield folder
-    os.environ.clear()
-    os.environ.update(before)
+    after = dict(os.environ)
+    for name in after.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before.items() - after.items())
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from plait.core.facts import Observation, TurnEnd, TurnStart
 from plait.store.opening import load_journal
 from tests.helpers.campaigns import Campaign
 from tests.helpers.journals import FACTS, append, journal_of, opened
+from tests.helpers.warm import Warm
 
 
 class Writer:
@@ -24,7 +25,7 @@ class Writer:
 
     def __init__(self, folder: Path, name: str, *options: str) -> None:
         argv = [sys.executable, "-m", "tests.helpers.writer_process", str(folder), name, *options]
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Warm(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def said(self) -> str:
         """Return its next line."""

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-PLAIT: Final = Path(sys.executable).with_name("plait")
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
+from tests.helpers.warm import PLAIT as PLAIT, REPOSITORY as REPOSITORY, Warm
+
 TIMEOUT_S: Final = 30.0
-STARTING: Final = frozenset({"LC_ALL", "LANG", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONCOERCECLOCALE", "PYTHONPATH"})
-"""Variables that an interpreter looks at only when it starts."""
-_ONE_AT_A_TIME: Final = threading.Lock()
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -30,12 +23,16 @@ def environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value}
 
 
-def start(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **more: Any) -> Any:
-    """Start `plait` without a terminal and return its process; streams are pipes unless told otherwise."""
+def start(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, cold: bool = False, **more: Any
+) -> Any:
+    """Start `plait` without a terminal and return its process; streams are pipes unless told otherwise.
+
+    A `cold` one is a whole new interpreter, as it is for a user.
+    """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(
-        [PLAIT, *arguments], cwd=cwd, env=env or environment(), start_new_session=True, **{**pipes, **more}
-    )
+    kind = subprocess.Popen if cold else Warm
+    return kind([PLAIT, *arguments], cwd=cwd, env=env or environment(), start_new_session=True, **{**pipes, **more})
 
 
 def plait(
@@ -45,14 +42,10 @@ def plait(
     typed: str | None = None,
     **more: Any,
 ) -> Ran:
-    """Run `plait` to its end; what needs streams of its own or another interpreter gets a whole new process."""
-    env = environment() if env is None else env
-    if not more and all(env.get(name) == os.environ.get(name) for name in STARTING):
-        return _forked(Line(arguments, {}), cwd or Path.cwd(), env, typed)
+    """Run `plait` to its end."""
     if typed is not None:
         more["stdin"] = subprocess.PIPE
-    process = start(*arguments, cwd=cwd, env=env, **more)
-    return end_of(process, typed)
+    return end_of(start(*arguments, cwd=cwd, env=env, **more), typed)
 
 
 def end_of(process: Any, typed: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Ran:
@@ -75,35 +68,9 @@ class Line(NamedTuple):
 
 
 def plait_each(*commands: Sequence[str] | Line, cwd: Path, typed: str | None = None) -> list[Ran]:
-    """Run several command lines one after the other, each in a process of its own, and load plait only once."""
+    """Run several command lines one after the other, each in a process of its own."""
     lines = [command if isinstance(command, Line) else Line(command, {}) for command in commands]
-    return [_forked(line, cwd, environment(**line.env), typed) for line in lines]
-
-
-@cache
-def _forking() -> Any:
-    """Return the process that forks command lines; it ends with this one."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.e2e.each"],
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    atexit.register(process.communicate)
-    return process
-
-
-def _forked(line: Line, cwd: Path, env: Mapping[str, str], typed: str | None) -> Ran:
-    arguments = [os.fspath(argument) for argument in line.args]
-    case = {"args": arguments, "cwd": str(cwd), "env": {**env}, "typed": typed, "timeout_s": TIMEOUT_S}
-    process = _forking()
-    with _ONE_AT_A_TIME:
-        process.stdin.write(json.dumps(case).encode() + b"\n")
-        process.stdin.flush()
-        code, out, err = json.loads(process.stdout.readline())
-    assert code is not None, f"plait did not end:\n{out}\n{err}"
-    return Ran(code, out.encode("latin-1"), err.encode("latin-1"))
+    return [plait(*map(os.fspath, line.args), cwd=cwd, env=environment(**line.env), typed=typed) for line in lines]
 
 
 class Ran:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from plait.hands.process_tree import Tree
 from plait.testing import Call, ScriptServer
 from tests.e2e.command import REPOSITORY, environment, plait, start
 from tests.helpers.mcp_server import command
+from tests.helpers.warm import run_warm
 
 
 def declaration(path: Path, name: str) -> Path:
@@ -93,7 +93,7 @@ print(json.loads(seen)["PLAIT_TREE"].rpartition(":")[2])
 
 def test_a_program_that_ends_without_a_word_leaves_no_server(tmp_path: Path) -> None:
     """Nobody closed the agent: its server and what that started end with the interpreter."""
-    ran = subprocess.run(
+    ran = run_warm(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=tmp_path,

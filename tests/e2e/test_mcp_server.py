@@ -18,6 +18,7 @@ import pytest
 from plait.hands.process_tree import MARK, Tree
 from plait.tools.portal import Portal
 from tests.e2e.command import plait
+from tests.helpers.warm import Warm, run_warm
 
 HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 COMMAND = [sys.executable, "-m", "plait", "mcp"]
@@ -149,7 +150,7 @@ def test_only_what_reads_is_offered_unasked(tmp_path: Path) -> None:
     ]
     first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HANDSHAKE}).encode()
     begun = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
-    done = subprocess.run(
+    done = run_warm(
         [*COMMAND, "--workspace", str(tmp_path)],
         input=b"\n".join([first, begun, *lines, b""]),
         capture_output=True,
@@ -173,7 +174,7 @@ def test_a_signal_ends_it_with_all_it_started(tmp_path: Path) -> None:
         {"method": "notifications/initialized"},
         {"id": 1, "method": "tools/call", "params": call},
     ]
-    with subprocess.Popen(
+    with Warm(
         [*COMMAND, "--workspace", str(tmp_path), "--tools", "exec_shell"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -191,9 +192,7 @@ def test_a_signal_ends_it_with_all_it_started(tmp_path: Path) -> None:
 
 def test_wrong_options_end_before_anything_is_served(tmp_path: Path) -> None:
     """A tool that does not exist is named with those that do, on standard error, with exit code 2."""
-    done = subprocess.run(
-        [*COMMAND, "--tools", "fly"], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
-    )
+    done = run_warm([*COMMAND, "--tools", "fly"], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
     assert (2, "") == (done.returncode, done.stdout)
     assert "there is no tool 'fly'" in done.stderr
     assert "read_file" in done.stderr
@@ -227,7 +226,7 @@ def test_nothing_but_messages_is_on_its_output(tmp_path: Path) -> None:
         {"method": "notifications/initialized"},
         {"id": 1, "method": "tools/call", "params": {"name": "noisy", "arguments": {}}},
     ]
-    with subprocess.Popen(
+    with Warm(
         [sys.executable, "-c", NOISY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as server:
         assert server.stdin is not None

@@ -18,7 +18,7 @@ CREATE = [Say("I will.", calls=[Call("write_file", {"path": "hello.txt", "conten
 def test_a_task_is_done_and_told_as_one_object(tmp_path: Path) -> None:
     """The file is there, stdout is one JSON object with every key, and the exit code is 0."""
     with ScriptServer(CREATE) as server:
-        ran = plait("run", "create hello.txt", "--endpoint", server.url, "-m", "any", "--json", cwd=tmp_path)
+        ran = plait("run", "create hello.txt", "--endpoint", server.url, "-m", "any", "--json", cwd=tmp_path, cold=True)
 
     assert (0, "hello\n") == (ran.code, (tmp_path / "hello.txt").read_text())
     told = ran.json
@@ -58,7 +58,7 @@ def test_every_event_is_a_line_and_the_last_is_the_result(tmp_path: Path) -> Non
 
 
 def test_a_command_needs_a_yes(tmp_path: Path) -> None:
-    """Without a terminal a command is denied, the model is told how it is allowed, and that is no success."""
+    """Without a sandbox and a terminal a command is denied, the model is told how it is allowed: that is no success."""
 
     def script(request: Request) -> Say:
         command = Call("exec_shell", {"command": "touch made"})
@@ -69,7 +69,7 @@ def test_a_command_needs_a_yes(tmp_path: Path) -> None:
         )
 
     with ScriptServer(script) as server:
-        arguments = ("run", "x", "--endpoint", server.url, "-m", "any", "--json")
+        arguments = ("run", "x", "--endpoint", server.url, "-m", "any", "--json", "--sandbox", "off")
         denied, allowed = plait_each(arguments, (*arguments, "--yes"), cwd=tmp_path)
 
     assert (1, "I could not.", "completed") == (denied.code, denied.json["reply"], denied.json["status"])
@@ -82,6 +82,7 @@ def test_rules_of_the_command_line(tmp_path: Path) -> None:
     """What they allow runs without a terminal, what they deny never does, `--yes` or not; each denial has its rule."""
     calls = [Call("exec_shell", {"command": f"touch {name}"}) for name in ("one", "two", "three", "four")]
     rules = ["--allow", "Bash(touch one)", "--deny", "Bash(touch two)", "--ask", "Bash(touch three)"]
+    rules += ["--sandbox", "off"]
     seen: list[tuple[int, list[tuple[str, str | None]], set[str]]] = []
     for more in ([], ["--yes"]):
         work = tmp_path / f"work{len(seen)}"

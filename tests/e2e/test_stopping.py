@@ -14,9 +14,10 @@ import pytest
 
 from plait.testing import Call, Request, Say, ScriptServer
 from plait.testing.faults import Stall
-from tests.e2e.command import end_of, environment, is_alive, plait, start, wait_until
+from tests.e2e.command import end_of, environment, plait, start, wait_until
+from tests.helpers.processes import working_in
 
-BACKGROUND = "sleep 300 & echo $! > pid; wait"
+BACKGROUND = "sleep 300 & touch begun; wait"
 BIG = "x" * 80 + " "
 
 
@@ -26,13 +27,15 @@ BIG = "x" * 80 + " "
 def test_a_signal_stops_a_command_with_all_it_started(number: signal.Signals, code: int, tmp_path: Path) -> None:
     """The turn is closed, the result is told, the children are dead."""
     with ScriptServer([Call("exec_shell", {"command": BACKGROUND})]) as server:
-        process = start("run", "x", "--endpoint", server.url, "-m", "any", "--yes", "--json", cwd=tmp_path)
-        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "the command")
+        options = ("--endpoint", server.url, "-m", "any", "--yes", "--json")
+        process = start("run", "x", *options, cwd=tmp_path, cold=number == signal.SIGTERM)
+        wait_until((tmp_path / "begun").exists, "the command")
+        assert "sleep 300" in working_in(tmp_path)
         process.send_signal(number)
         ran = end_of(process)
 
     assert (code, "interrupted") == (ran.code, ran.json["status"])
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert "sleep 300" not in working_in(tmp_path)
 
 
 def test_two_signals_stop_a_run_that_waits_for_its_model(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from plait.session.opening import init_session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
 from plait.testing import Call, ScriptServer
+from tests.helpers.warm import run_warm
 from tests.unit.hands.ground import python_environment
 from tests.unit.wire.cases import CASES
 
@@ -52,7 +52,7 @@ def killed_between_effect_and_record(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     with ScriptServer([edit, "done"]) as server:
         environment = {**python_environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
-        died = subprocess.run([sys.executable, "-c", _KILLED, server.url], env=environment, timeout=60, check=False)
+        died = run_warm([sys.executable, "-c", _KILLED, server.url], env=environment, timeout=60, check=False)
         assert (-signal.SIGKILL, "aa") == (died.returncode, (tmp_path / "f").read_text())
         (journal,) = (tmp_path / "state/sessions").glob("*/journal.jsonl")
         assert any(isinstance(entry.fact, ToolStart) for entry in load_journal(journal).entries)

@@ -47,6 +47,7 @@ from plait.testing import Call, Fail, ScriptedModel, ScriptServer
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 from tests.e2e.command import REPOSITORY, end_of, is_alive, start, wait_until
 from tests.helpers.journals import opened
+from tests.helpers.warm import Warm
 from tests.helpers.worlds import World, call, look_at, said
 from tests.unit.wire.cases import CASES
 
@@ -137,7 +138,7 @@ def two_processes(tmp_path: Path) -> None:
     folder = tmp_path / "j"
     command = [sys.executable, "-m", "tests.helpers.writer_process", str(folder), "a"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY) as writer:
+    with Warm(command, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY) as writer:
         assert writer.stdout is not None
         assert "open" == writer.stdout.readline().strip()
         with pytest.raises(SessionBusy, match=str(writer.pid)):

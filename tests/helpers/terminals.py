@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.helpers.warm import REPOSITORY, Warm, program_of
+
 _TAKE_IT = (
-    "import fcntl, os, sys, termios; fcntl.ioctl({fd}, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, sys, termios; fcntl.ioctl({fd}, termios.TIOCSCTTY, 0); sys.path.append({place!r}); "
+    "from tests.helpers.warm_server import play; play(sys.argv[1:], os.getcwd())"
 )
 
 
@@ -83,8 +86,8 @@ def on_terminal(
     """
     ours, theirs = pty.openpty()
     stream = subprocess.PIPE if piped else theirs
-    process = subprocess.Popen(
-        [sys.executable, "-c", _TAKE_IT.format(fd=theirs), *map(str, argv)],
+    process = Warm(
+        [sys.executable, "-c", _TAKE_IT.format(fd=theirs, place=str(REPOSITORY)), *program_of(argv)],
         cwd=cwd,
         env=env,
         stdin=stream,

@@ -35,6 +35,7 @@ from plait.store import disk
 from plait.store.opening import open_journal
 from plait.store.syncer import AsyncJsonlLog, Syncer
 from plait.testing import Call, Say, ScriptedModel
+from tests.helpers.warm import Warm
 
 TASK = user("Do the task.")
 _QUICK = ("sync_data", "sync_file", "sync_folder", "sync_file_system")
@@ -229,7 +230,7 @@ class Victims:
     """How many of them were killed."""
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
+        self._process = Warm(
             [sys.executable, "-m", "tests.helpers.victim"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self

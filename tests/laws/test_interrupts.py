@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from plait.kernel.tools import Tool, ToolContext, ToolTable
 from plait.testing import Call, Fail, ScriptedModel, Silence
 from tests.helpers.conversations import TASK
 from tests.helpers.hosts import NotedLog
+from tests.helpers.warm import run_warm
 from tests.helpers.worlds import assert_same_state
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ ENDS = {
 def test_a_real_interrupt_reaches_every_wait(where: str) -> None:
     """A SIGINT while the model speaks, a tool sleeps, threads run, a coroutine waits, or a retry is due."""
     argv = [sys.executable, "-m", "tests.helpers.engine_interrupts", where]
-    ran = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
+    ran = run_warm(argv, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False)
 
     assert (0, "") == (ran.returncode, ran.stderr)
     results, last = ENDS[where]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.warm import run_warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 def played(kind: str, count: int = 1) -> dict[str, int]:
     """Play turns under Ctrl-C in a process of their own, and return how they ended."""
     argv = [sys.executable, "-m", "tests.helpers.interrupts", kind, str(count)]
-    ran = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    ran = run_warm(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert (0, "") == (ran.returncode, ran.stderr)
     ends: dict[str, int] = json.loads(ran.stdout)
     return ends

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,7 +217,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         endpoints(folder, server.url)
         env = surroundings(folder)
         line = ("run", "Do it.", "--inference-db", "env", "-m", "m", "--stream-json", "--session", "s", *more)
-        process = start(*line, cwd=work, env=env)
+        process = start(*line, cwd=work, env=env, cold=True)
         wait_until(lambda: (work / "parked").exists() or process.poll() is not None, "the last command", 40)
         for pid in descendants(process.pid):
             for name in ("environ", "cmdline"):
@@ -226,7 +226,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         process.send_signal(signal.SIGKILL)
         out, err = process.communicate(timeout=30)
         (work / "go").touch()
-        resumed = plait("resume", "s", "--stream-json", *more, cwd=work, env=env, stdin=None)
+        resumed = plait("resume", "s", "--stream-json", *more, cwd=work, env=env, cold=True)
         done.out, done.err = out.decode() + resumed.out, err.decode() + resumed.err
         done.requests = list(server.requests)
     assert 0 == resumed.code, resumed
@@ -251,8 +251,9 @@ def test_the_run_was_a_whole_one(run: Run) -> None:
     assert [True, True] == ["gone wrong" in run.sent, "hello" in run.sent]
 
 
-def test_x50_none_of_them_is_in_anything_that_is_left(run: Run) -> None:
+def test_x50_none_of_them_is_in_anything_that_is_left(run: Run, record_property: Callable[[str, object], None]) -> None:
     """The user's keys, passwords and tokens are in no journal, event, log, error, child, nor in what is sent."""
+    record_property("cases", len(NEVER))
     found = [
         (name, what)
         for name, secret in NEVER.items()
@@ -262,8 +263,11 @@ def test_x50_none_of_them_is_in_anything_that_is_left(run: Run) -> None:
     assert [] == found
 
 
-def test_x50_what_a_tool_reads_in_the_workspace_is_masked_for_the_model(run: Run) -> None:
+def test_x50_what_a_tool_reads_in_the_workspace_is_masked_for_the_model(
+    run: Run, record_property: Callable[[str, object], None]
+) -> None:
     """By a command, a job, a search, a file tool: the model sees that something stood there, and not what."""
+    record_property("cases", len(IN_WORKSPACE))
     assert [] == [name for name, secret in IN_WORKSPACE.items() if secret in run.sent]
     assert PEM.splitlines()[3] not in run.sent
     assert run.sent.count(MASK) > 15
@@ -317,7 +321,7 @@ def test_x50_a_model_that_reads_the_parents_environment_sees_masks(tmp_path: Pat
     env = environment(**IN_ENVIRONMENT, PLAIT_HOME=str(tmp_path / "state"))
     with ScriptServer([call, "Done."]) as server:
         line = ("run", "x", "--endpoint", server.url, "-m", "m", "--key-env", "OWN_KEY", "--yes", "--no-durable")
-        ran = plait(*line, cwd=tmp_path, env=env, stdin=None)
+        ran = plait(*line, "--sandbox", "off", cwd=tmp_path, env=env, cold=True)
         told = server.requests[1].body.decode()
     assert 0 == ran.code, ran
     assert [] == [name for name, secret in IN_ENVIRONMENT.items() if secret in told or secret[::-1] in told]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ from plait.core.errors import AgentSpecInvalidError
 from plait.engine import documents
 from plait.engine.documents import read_document
 from plait.engine.spec import load_specification
+from tests.helpers.warm import run_warm
 
 MAX = 1 << 20
 
@@ -79,7 +79,7 @@ def test_a_spec_may_come_from_a_pipe_and_a_fifo_holds_nothing_up(tmp_path: Path)
             option,
             str(tmp_path / "spec"),
         ]
-        ran = subprocess.run(
+        ran = run_warm(
             [sys.executable, "-m", "plait", *argv, "x"],
             capture_output=True,
             text=True,

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from plait.testing import Call, Say, ScriptedModel
 from plait.tools.background import completion_notice
 from plait.tools.background_specs import enable_nohup
 from plait.tools.toolbox import Toolbox
+from tests.helpers.warm import run_warm
 from tests.unit.hands.ground import python_environment
 from tests.unit.hands.test_supervised import is_alive, wait_for
 
@@ -189,7 +189,7 @@ def lives_and_is_killed(kind: str, *calls: dict[str, object]) -> None:
     arguments = [sys.executable, "-c", _LIFE, kind, json.dumps(calls)]
     environment = python_environment()
     environment["PYTHONPATH"] += f":{Path(__file__).parents[3]}"
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = run_warm(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert -signal.SIGKILL == done.returncode, done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from plait.store.sessions import Sessions
 from plait.testing import Call, Say, ScriptServer
 from plait.testing.faults import Status
 from plait.wire.profile import WireName
+from tests.helpers.warm import run_warm
 
 LONG = "It is a long story. " * 60
 SUMMARY = "Objective: tell a story."
@@ -447,7 +447,7 @@ def test_it_is_safe_when_it_returns(what: str) -> None:
     left = [] if what == "clear" else [SUMMARY, "task 2", LONG.strip(), "task 3", "Three."]
     script: list[Any] = [LONG, LONG, "Three.", *([SUMMARY] if left else []), "Four."]
     with ScriptServer(script) as server:
-        killed = subprocess.run([sys.executable, "-c", KILLED, server.url, what], check=False, timeout=60)
+        killed = run_warm([sys.executable, "-c", KILLED, server.url, what], check=False, timeout=60)
         assert -signal.SIGKILL == killed.returncode
         with talk(server) as (session, client):
             assert left == [text.strip() for text in said(session)]
@@ -475,7 +475,7 @@ run_turn(create_client(spec), "any", session, "go")
 def test_a_turn_that_a_crash_left_is_closed_by_clearing() -> None:
     """It is not gone on with, its calls are not run again, and compacting asks to finish it first."""
     with ScriptServer([Say(calls=[Call("die")]), "Anew."]) as server:
-        killed = subprocess.run([sys.executable, "-c", KILLED_WITHIN, server.url], check=False, timeout=60)
+        killed = run_warm([sys.executable, "-c", KILLED_WITHIN, server.url], check=False, timeout=60)
         assert -signal.SIGKILL == killed.returncode
         with talk(server) as (session, client):
             assert [True] == [session.is_unfinished]

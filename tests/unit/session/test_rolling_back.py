@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from plait.store.sessions import Sessions
 from plait.store.turns import fork
 from plait.testing import Call, Say, ScriptServer
 from plait.tools.library import default_tool_spec
+from tests.helpers.warm import run_warm
 from tests.unit.hands.ground import python_environment
 
 
@@ -135,7 +135,7 @@ def test_a_rollback_that_was_killed_is_gone_on_with(work: Path) -> None:
     changes = [write("a", "x"), write("d/b", "x"), write("c", "x")]
     with ScriptServer([*changes, ROLLBACK, "1", ROLLBACK, "2"]) as server:
         environment = {**python_environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
-        died = subprocess.run([sys.executable, "-c", _KILLED, server.url], env=environment, timeout=60, check=False)
+        died = run_warm([sys.executable, "-c", _KILLED, server.url], env=environment, timeout=60, check=False)
         assert -signal.SIGKILL == died.returncode
         assert 3 > len([text for text in files(work).values() if text == "x"]) > 0
         spec = spec_for(server.url)

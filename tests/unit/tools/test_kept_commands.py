@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from plait.hands.process_tree import stop_marked
 from plait.hands.spool import Spool
 from plait.kernel.tools import Recovery, ToolContext, as_result
 from plait.tools.toolbox import Toolbox, ToolboxOptions
+from tests.helpers.warm import Warm
 
 from .test_shell import is_alive, until
 
@@ -53,7 +53,7 @@ class Called:
 
     def run_and_die(self, box: Toolbox, *, until: Callable[[], bool]) -> None:
         """Run it in another process, and kill that when `until` holds."""
-        process = subprocess.Popen([sys.executable, "-c", _RUN, box.root, str(box.options.spool), repr(vars(self))])
+        process = Warm([sys.executable, "-c", _RUN, box.root, str(box.options.spool), repr(vars(self))])
         try:
             deadline = time.monotonic() + 30
             while not until():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from plait.core.exchange import ProviderFailed
 from plait.wire.decode import decode_body, decoder_for, describe_answer, parse_cut, pieces_of
 from plait.wire.profile import DecodeOptions, WireName, standard_loads
+from tests.helpers.warm import run_warm
 from tests.unit.wire.cases import CASES, Case, printed_without_replay, stream_cases, wanted
 
 CUTS = ("whole", "bytes", "random:1", "random:2", "random:3")
@@ -67,7 +67,7 @@ def test_case_as_a_real_process() -> None:
     path = CASES / "sse" / "wire_eof_mid_tool_call.sse"
     code = "from plait.cli.wire_command import wire; wire()"
     command = [sys.executable, "-c", code, "decode", str(path), "--wire", "chat", "--cut", "bytes"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    done = run_warm(command, capture_output=True, check=False, timeout=60)
     assert (0, b"") == (done.returncode, done.stderr)
     assert done.stdout.isascii()
     assert 1 == done.stdout.count(b"\n")

@@ -35,6 +35,7 @@ from plait.tools.coding import (
     coding_tools,
     sweep_workspace,
 )
+from tests.helpers.warm import Warm
 
 SH = Command("/bin/sh")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -153,7 +154,7 @@ tools["run_command"].fn(**arguments, call=ToolContext("1", "k", Cancel(), "", in
 def test_a_command_goes_on_when_its_host_is_killed(root: Path, tmp_path: Path) -> None:
     """Another process finds out what became of it: it ran once, and its answer is the one it would have been."""
     kept = tmp_path / "kept.json"
-    child = subprocess.Popen([sys.executable, "-c", _RUN, str(root), str(tmp_path / "spool"), str(kept)])
+    child = Warm([sys.executable, "-c", _RUN, str(root), str(tmp_path / "spool"), str(kept)])
     try:
         until((root / "begun").exists)
     finally:
@@ -192,7 +193,7 @@ def kill_writers(root: Path, times: int) -> None:
     (root / "deep").mkdir()
     (root / "deep/file.txt").write_text("a" * 300_000)
     for number in range(times):
-        child = subprocess.Popen([sys.executable, "-c", _WRITE, str(root)], stdout=subprocess.PIPE)
+        child = Warm([sys.executable, "-c", _WRITE, str(root)], stdout=subprocess.PIPE)
         assert child.stdout is not None
         for _ in range(2 + number % 5):
             child.stdout.readline()

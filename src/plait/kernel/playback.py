@@ -108,9 +108,6 @@ class Playback:
         elif isinstance(fact, Reset) and fact.why == "compaction_skipped":
             # Nothing is gained by what is longer than everything.
             plan, ahead = Plan(compact=Compact(bounds=(fact.start, len(state.history)))), tried + 1
-        elif tried and not (isinstance(fact, Reset) and fact.why in _AFTER_FAILURES):
-            # Stopped while it waited, or of no use and free.
-            plan, ahead = Plan(compact=Compact(bounds=(0, len(state.history)))), tried
         if isinstance(fact := self.peek(ahead), Reset) and fact.why not in _AFTER_FAILURES:
             plan = replace(plan, replace=Replace(fact.start, fact.end, fact.messages, fact.why))
             ahead += 1

@@ -22,11 +22,12 @@ from plait.core.messages import Message, ToolResult, assistant, user
 from plait.core.usage import Usage
 from plait.kernel.budget import Room
 from plait.kernel.compact import UNPREPARED, compact_now
-from plait.kernel.effects import Interrupted, Wait
+from plait.kernel.effects import Boundary, Interrupted, Plan, Wait
 from plait.kernel.gauge import units_of
 from plait.kernel.rerun import rerun
 from plait.kernel.rules import Retry, Rules, Shrinking
 from plait.kernel.scripted import Trace, play
+from plait.kernel.state import State, fold
 from tests.helpers.worlds import SPENT, TABLE, World, failed, look_at, said
 from tests.unit.kernel.test_compact import COMPACT, busy_world
 
@@ -121,6 +122,47 @@ def test_a_process_that_died_between_two_tries_counts_on() -> None:
     assert [3, 1] == [ask.attempt for ask in world.thinks]
     (wait,) = world.waits
     assert retries(world.facts)[-1].delay_ms / 1000 == wait
+
+
+def test_a_summary_that_nobody_wants_any_more_is_not_waited_for() -> None:
+    """Where the host of the process that goes on does not want the summary, the step is asked for at once."""
+    world = busy_world(rules=RULES)
+    world.turn(user("Go on."), answers=[COMPACT, BUSY[0]])
+    world.waits.clear()
+    world.script([said("done")])
+
+    world.turn(resume=True)
+
+    assert ([], [("step", 1)]) == (world.waits, [(ask.purpose, ask.attempt) for ask in world.thinks])
+
+
+def test_a_summary_of_no_use_leaves_no_wait_behind() -> None:
+    """After tries for a summary that gained nothing the state is as if none had failed."""
+    world = busy_world(rules=RULES)
+    world.script([failed("overloaded"), said("N" * 5_000), said("done")], plans={(1, "step"): COMPACT})
+    world.run()
+
+    assert (0, None, 1) == (world.state.attempts, world.state.retry, world.thinks[-1].attempt)
+    skipped = next(at for at, fact in enumerate(world.facts) if isinstance(fact, Reset) and fact.is_skipped)
+    assert fold(world.facts[: skipped + 1]).retry is None
+    assert 1 == len(world.waits)
+    assert_replays(world)
+
+
+def test_a_host_is_asked_once_more_after_an_overflow() -> None:
+    """What was to be done at the boundary is known to be about what is left, and another summary is not made there."""
+    world = busy_world()
+    seen: list[bool] = []
+
+    def plan(state: State, at: Boundary) -> Plan:
+        seen.append(at.shrunk)
+        return COMPACT if at.shrunk else Plan()
+
+    world.script([failed("context_overflow"), said("NOTES"), said("done")], plans=plan)
+
+    assert "completed" == world.run().reason
+    assert [False, True, False] == seen
+    assert ["step", "compaction", "step"] == [ask.purpose for ask in world.thinks]
 
 
 def test_a_summary_that_somebody_asks_for_waits_as_well() -> None:

@@ -89,8 +89,12 @@ numbers = st.integers(0, 30)
     )
 )
 def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
-    """Whatever was said, summarised, edited and cleared: what is taken back is what stood there."""
+    """Whatever was said, summarised, edited and cleared: what is taken back is what stood there, in its own place.
+
+    The summary that would be taken back is at any time one that stands in the history, with all that it stood beside.
+    """
     facts: list[Fact] = []
+    stood: dict[str, tuple[Message, ...]] = {}
     for index, (what, one, other) in enumerate(doings):
         state = fold(facts)
         length = len(state.history)
@@ -99,7 +103,9 @@ def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
             case "say":
                 facts.append(MessageAdded(user(f"m{index}")))
             case "compact":
-                facts.append(Reset(start, end, (Message("summary", (Text(f"s{index}"),)),), "compaction"))
+                new = (Message("summary", (Text(f"s{index}"),)), *state.history[start:end][-1:])[: 1 + one % 2]
+                stood[f"s{index}"] = tuple(state.history[start:end])
+                facts.append(Reset(start, end, new, "compaction"))
                 found = standing_in(facts)
                 assert found is not None
                 assert tuple(state.history[start:end]) == found.old
@@ -113,4 +119,9 @@ def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
                 found = standing_in(facts)
                 if found is not None:
                     facts.append(Reset(found.at, found.at + found.length, found.old, UNCOMPACT))
-        fold(facts)
+        history, found = fold(facts).history, standing_in(facts)
+        if found is not None:
+            assert stood[history[found.at].content] == found.old
+            assert "summary" == history[found.at].role
+        elif what == "say" and stood:
+            assert standing_in(facts[:-1]) is None

@@ -14,7 +14,7 @@ from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
 from plait.models.credentials import credentials_for
 from plait.models.endpoint import Endpoint, endpoint_of
-from plait.models.sync_http import SyncTransport
+from plait.models.http.sync_http import SyncTransport
 from plait.models.transport import HttpRequest, Timeouts
 
 _LIMITS: Final = Timeouts(connect_s=5, first_byte_s=10, idle_s=10, total_s=20)

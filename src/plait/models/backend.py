@@ -26,10 +26,10 @@ from plait.models.pool import CredentialPool
 from plait.models.transport import AsyncTransport, Network, Timeouts, Transport
 
 if TYPE_CHECKING:
-    from plait.models.async_http import AsyncHttpTransport
+    from plait.models.http.async_http import AsyncHttpTransport
+    from plait.models.http.sync_http import SyncTransport
     from plait.models.key_change import KeyChange
     from plait.models.prices import Price, PriceTable
-    from plait.models.sync_http import SyncTransport
 
 _SENDABLE: Final = re.compile(r"[\x20-\x7e]+")
 _SECRET_CHARS_MIN: Final = 8
@@ -241,12 +241,12 @@ class Backend:
             )
 
     def _new_sync(self) -> SyncTransport:
-        from plait.models.sync_http import SyncTransport
+        from plait.models.http.sync_http import SyncTransport
 
         return SyncTransport(self.options.network)
 
     def _new_async(self) -> AsyncHttpTransport:
-        from plait.models.async_http import AsyncHttpTransport
+        from plait.models.http.async_http import AsyncHttpTransport
 
         return AsyncHttpTransport(self.options.network)
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from plait.core.exchange import ProviderFailed
 from plait.core.values import dataclass
 from plait.models.endpoint import Endpoint
-from plait.models.routes import is_private
+from plait.models.http.routes import is_private
 
 GENERAL_KEY: Final = "PLAIT_API_KEY"
 

@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from plait.core.errors import ConfigError
 from plait.core.values import dataclass
+from plait.models.http.routes import is_private
 from plait.models.profiles import EndpointProfile, profile_named, profile_of
-from plait.models.routes import is_private
 
 _PATHS: Final = ("/chat/completions", "/responses", "/messages", "/completions", "/models")
 DEFAULT_ENDPOINT: Final = "https://openrouter.ai/api/v1"

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed
 from plait.core.values import dataclass
-from plait.models.http1 import BrokenOff
-from plait.models.pace import Pace
+from plait.models.http.http1 import BrokenOff
+from plait.models.http.pace import Pace
 
 if TYPE_CHECKING:
-    from plait.models.routes import Route
+    from plait.models.http.routes import Route
 
 Trouble = Literal[
     "refused",

@@ -22,8 +22,8 @@ from plait.models.chat_model import ChatModel
 from plait.models.credentials import Credentials
 from plait.models.endpoint import Endpoint
 from plait.models.errors import to_error
+from plait.models.http.sync_http import SyncTransport
 from plait.models.profiles import EndpointProfile
-from plait.models.sync_http import SyncTransport
 from plait.models.transport import HttpRequest, Network, Stream, Timeouts
 
 OUTPUT_TOKENS: Final = 400

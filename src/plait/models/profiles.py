@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any, Final, cast
 
 from plait.core.values import dataclass
-from plait.models.routes import is_private
+from plait.models.http.routes import is_private
 from plait.wire.profile import WireName, WireProfile
 
 ANTHROPIC_VERSION: Final = "2023-06-01"

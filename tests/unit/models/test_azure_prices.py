@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from plait.models.azure_prices import Meter, azure_price, fetch_meters
+from plait.models.http.sync_http import SyncTransport
 from plait.models.prices import Price
-from plait.models.sync_http import SyncTransport
 from plait.testing import unused_url
-from tests.unit.models.transports import raw_server
+from tests.unit.models.http.transports import raw_server
 
 METERS = [
     Meter("gpt 4o mini Inp glbl Tokens", "0.15"),

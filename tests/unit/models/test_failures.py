@@ -15,14 +15,14 @@ import pytest
 
 from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
-from plait.models.async_http import AsyncHttpTransport
 from plait.models.errors import to_error
 from plait.models.failures import ProxyRefused, failure_of
-from plait.models.http1 import BrokenOff, NotHttp
-from plait.models.sync_http import SyncTransport
+from plait.models.http.async_http import AsyncHttpTransport
+from plait.models.http.http1 import BrokenOff, NotHttp
+from plait.models.http.sync_http import SyncTransport
 from plait.models.transport import Network, Timeouts
 from plait.testing import Raw, ScriptServer
-from tests.unit.models.transports import FETCHERS, Fetch, raw_server, request_to
+from tests.unit.models.http.transports import FETCHERS, Fetch, raw_server, request_to
 
 URL = "https://models.example:8443/v1/chat/completions?key=secret"
 

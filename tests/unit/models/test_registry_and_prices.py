@@ -11,11 +11,11 @@ import pytest
 
 from plait.core.errors import ConfigError, ModelNotFound, PricingLimitExceededError, UnsupportedFeature
 from plait.core.usage import Usage
+from plait.models.http.sync_http import SyncTransport
 from plait.models.prices import Price, bundled_prices, check_limits, openrouter_price, read_prices, with_cost
 from plait.models.registry import Descriptor, ModelRegistry, Needs, Provider
-from plait.models.sync_http import SyncTransport
 from plait.testing import unused_url
-from tests.unit.models.transports import raw_server
+from tests.unit.models.http.transports import raw_server
 
 BIG = Descriptor(
     "here", "big-1", 200_000, 8_000, frozenset({"tools", "vision"}), aliases=("best",), fallbacks=("thinker",)

@@ -30,7 +30,7 @@ from plait.session.opening import init_session
 from plait.session.tasks import run_task
 from plait.session.turns import run_turn
 from plait.testing import Raw, ScriptServer
-from tests.unit.models.transports import raw_server
+from tests.unit.models.http.transports import raw_server
 
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "done"}}], "usage": {"cached_tokens": 0}}
 ROUTED = (

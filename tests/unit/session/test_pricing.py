@@ -15,16 +15,16 @@ from plait.cli.pricing import check_and_display_pricing
 from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.engine.spec import default_specification
 from plait.models.azure_prices import azure_price
+from plait.models.http.sync_http import SyncTransport
 from plait.models.openai_client import OpenAI
 from plait.models.prices import Price, PriceTable, user_prices_path
 from plait.models.profiles import profile_named
 from plait.models.registry import Descriptor, ModelRegistry, Provider
-from plait.models.sync_http import SyncTransport
 from plait.session.clients import create_client
 from plait.session.pricing import check_price, kept_meters
 from plait.session.tasks import run_task
 from plait.testing import Say, ScriptServer
-from tests.unit.models.transports import raw_server
+from tests.unit.models.http.transports import raw_server
 
 TABLE = PriceTable({"openai": {"gpt-9": Price(Decimal(3), Decimal(15))}}, "2026-01-02")
 IN, OUT = "max_input_token_price_per_million", "max_output_token_price_per_million"

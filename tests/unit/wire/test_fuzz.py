@@ -17,8 +17,8 @@ import pytest
 
 from plait.core.exchange import ProviderFailed
 from plait.core.messages import Message
-from plait.models.http1 import BrokenOff, NotHttp, ResponseParser
-from plait.models.unpack import unpacker
+from plait.models.http.http1 import BrokenOff, NotHttp, ResponseParser
+from plait.models.http.unpack import unpacker
 from plait.wire.answer import to_reply
 from plait.wire.classify import classify, classify_document
 from plait.wire.codec import codec

@@ -13,11 +13,11 @@ import pytest
 
 from plait.core.exchange import ProviderFailed
 from plait.models.failures import ProxyRefused
-from plait.models.routes import route_of
-from plait.models.socks import SocksHandshake
+from plait.models.http.routes import route_of
+from plait.models.http.socks import SocksHandshake
 from plait.models.transport import Network
 from plait.testing import ScriptServer
-from tests.unit.models.transports import FETCHERS, Fetch, raw_server, request_to
+from tests.unit.models.http.transports import FETCHERS, Fetch, raw_server, request_to
 
 HELLO = b"\x05\x00"
 YES = b"\x05\x00\x00\x01\x7f\x00\x00\x01\x1f\x90"

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from plait.models.http1 import BrokenOff, NotHttp, ResponseParser, request_head
+from plait.models.http.http1 import BrokenOff, NotHttp, ResponseParser, request_head
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n"
 WHOLE: list[tuple[str, bytes, bytes, bool]] = [

@@ -17,11 +17,11 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.exchange import ProviderFailed
-from plait.models.async_http import AsyncHttpTransport
-from plait.models.sync_http import SyncTransport
+from plait.models.http.async_http import AsyncHttpTransport
+from plait.models.http.sync_http import SyncTransport
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.testing import Raw, ScriptServer, faults, unused_url
-from tests.unit.models.transports import BODY, FETCHERS, Fetch, fetch_sync, raw_server, request_to
+from tests.unit.models.http.transports import BODY, FETCHERS, Fetch, fetch_sync, raw_server, request_to
 
 QUICK = Timeouts(connect_s=2, first_byte_s=0.12, idle_s=0.12)
 

@@ -20,11 +20,11 @@ from typing import Final
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
 from plait.models.failures import At, ProxyRefused, Via, failure_of, timeout_failure, via_of
-from plait.models.http1 import BrokenOff, NotHttp, RequestHeads, ResponseParser, request_head
-from plait.models.pace import Pace
-from plait.models.routes import Destination, Route, destination_of, tls_context
+from plait.models.http.http1 import BrokenOff, NotHttp, RequestHeads, ResponseParser, request_head
+from plait.models.http.pace import Pace
+from plait.models.http.routes import Destination, Route, destination_of, tls_context
+from plait.models.http.unpack import unpacker
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
-from plait.models.unpack import unpacker
 
 _READ_BYTES: Final = 65_536
 """From 128 kB on, glibc asks the system for each buffer and gives it back: ten times what reading an answer costs."""
@@ -336,7 +336,7 @@ def _dial(host: str, port: int, exchange: _Exchange) -> socket.socket:
 def _tunnel(sock: socket.socket, route: Route, exchange: _Exchange) -> None:
     """Ask a proxy for a connection to the host."""
     if route.is_socks:
-        from plait.models.socks import SocksHandshake  # few have such a proxy
+        from plait.models.http.socks import SocksHandshake  # few have such a proxy
 
         talk = SocksHandshake(route.host, route.port, route.socks_login)
         while not talk.is_over:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from plait.core.values import dataclass
 from plait.models.failures import ProxyRefused
-from plait.models.http1 import ResponseParser, request_head
-from plait.models.routes import Route, is_address
+from plait.models.http.http1 import ResponseParser, request_head
+from plait.models.http.routes import Route, is_address
 
 if TYPE_CHECKING:
-    from plait.models.socks import SocksHandshake
+    from plait.models.http.socks import SocksHandshake
 
 _READ_BYTES: Final = 65_536
 """Read into a buffer of the connection's own: asyncio would have the system make one of 256 kB for every read."""
@@ -262,7 +262,7 @@ async def open_connection(route: Route, tls: ssl.SSLContext | None, on_tunnel: C
 async def _tunnel(connection: Connection, route: Route) -> None:
     """Ask a proxy for a connection to the host."""
     if route.is_socks:
-        from plait.models.socks import SocksHandshake  # few have such a proxy
+        from plait.models.http.socks import SocksHandshake  # few have such a proxy
 
         await connection.shake_hands(SocksHandshake(route.host, route.port, route.socks_login))
         return

@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from plait.core.cancel import Cancel
-from plait.models.async_http import AsyncHttpTransport
-from plait.models.sync_http import SyncTransport
+from plait.models.http.async_http import AsyncHttpTransport
+from plait.models.http.sync_http import SyncTransport
 from plait.models.transport import HttpRequest, Network, Timeouts
 
 BODY = json.dumps({"model": "any", "stream": True, "messages": [{"role": "user", "content": "hi"}]}).encode()

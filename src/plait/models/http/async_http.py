@@ -17,13 +17,13 @@ from math import inf
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
-from plait.models.async_connection import Connection, Idle, open_connection, until_the_loop_ends
 from plait.models.failures import At, ProxyRefused, Via, failure_of, timeout_failure, via_of
-from plait.models.http1 import BrokenOff, NotHttp, RequestHeads
-from plait.models.pace import Pace
-from plait.models.routes import Destination, Route, destination_of, tls_context
+from plait.models.http.async_connection import Connection, Idle, open_connection, until_the_loop_ends
+from plait.models.http.http1 import BrokenOff, NotHttp, RequestHeads
+from plait.models.http.pace import Pace
+from plait.models.http.routes import Destination, Route, destination_of, tls_context
+from plait.models.http.unpack import unpacker
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
-from plait.models.unpack import unpacker
 
 
 class AsyncHttpTransport:

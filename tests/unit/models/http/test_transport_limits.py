@@ -7,11 +7,11 @@ import gzip
 
 import pytest
 
-from plait.models.async_http import AsyncHttpTransport
-from plait.models.sync_http import SyncTransport
+from plait.models.http.async_http import AsyncHttpTransport
+from plait.models.http.sync_http import SyncTransport
 from plait.models.transport import Aborted, Timeouts
 from plait.testing import Raw, ScriptServer
-from tests.unit.models.transports import FETCHERS, request_to
+from tests.unit.models.http.transports import FETCHERS, request_to
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])

@@ -10,7 +10,7 @@ from typing import Any
 from plait.testing import Request, Say, ScriptServer, unused_url
 from plait.testing.faults import Hold, Status
 from tests.e2e.command import Line, end_of, environment, plait, plait_each, start
-from tests.unit.models.test_probing import Server
+from tests.unit.models.probes.test_probing import Server
 
 
 def test_a_probe_writes_a_spec_that_a_run_uses(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`plait probe`: what an endpoint can do, as a report and as an agent spec.
 
-Floor: 7. Owns: the options and the words; never: a question (`models.probing`), a field of the spec (`engine`).
+Floor: 7. Owns: the options and the words; never: a question (`models.probes`), a field of the spec (`engine`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from plait.core.cancel import Cancel
 from plait.core.usage import Usage
 from plait.engine.probed_spec import check_place, spec_path, specification_of, write_spec
 from plait.kernel.effects import Interrupted
-from plait.models import probing
 from plait.models.credentials import credentials_for
 from plait.models.endpoint import endpoint_of
 from plait.models.prices import bundled_prices, with_cost
-from plait.models.probe_asking import OUTPUT_TOKENS, AskingOptions
-from plait.models.probe_findings import MEANINGS, Dossier, Finding
+from plait.models.probes import probing
+from plait.models.probes.asking import OUTPUT_TOKENS, AskingOptions
+from plait.models.probes.findings import MEANINGS, Dossier, Finding
 from plait.wire.profile import WireName
 
 DEFAULT_RETRIES: Final = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 from plait.core.errors import ConfigError
 from plait.engine.spec import AgentSpec, safe_model_name, validate_schema
 from plait.models.endpoint import endpoint_of
-from plait.models.probe_findings import Dossier
+from plait.models.probes.findings import Dossier
 from plait.models.support import support_of
 from plait.store.disk import new_file, replace_file, sync_folder
 from plait.tools import definitions

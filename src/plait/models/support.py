@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
 from plait.core.errors import ConfigError
-from plait.models.probe_findings import Dossier
+from plait.models.probes.findings import Dossier
 from plait.models.profiles import EndpointProfile, with_wire
 from plait.wire.profile import WireName
 

@@ -15,7 +15,7 @@ from plait.core.errors import ConfigError
 from plait.engine.probed_spec import check_place, spec_path, specification_of, write_spec
 from plait.engine.spec import load_specification, specs_of, validate_schema
 from plait.models.endpoint import endpoint_of
-from plait.models.probe_findings import Dossier, Finding
+from plait.models.probes.findings import Dossier, Finding
 from plait.models.profiles import with_wire
 from plait.models.support import with_support
 from plait.tools import definitions

@@ -15,7 +15,7 @@ from typing import Final
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Message, ToolCall, ToolResult, assistant, user
 from plait.kernel.ports import Options
-from plait.models.probe_asking import OUTPUT_TOKENS, Question
+from plait.models.probes.asking import OUTPUT_TOKENS, Question
 from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.profile import WireName, WireProfile
 

@@ -20,12 +20,12 @@ from plait.core.errors import (
     QuotaExceeded,
 )
 from plait.kernel.effects import Interrupted
-from plait.models import probing
 from plait.models.credentials import credentials_for
 from plait.models.endpoint import endpoint_of
-from plait.models.probe_asking import OUTPUT_TOKENS, AskingOptions
-from plait.models.probe_findings import MEANINGS, Dossier, Finding
-from plait.models.probe_questions import COLOUR, THINKING_TOKENS
+from plait.models.probes import probing
+from plait.models.probes.asking import OUTPUT_TOKENS, AskingOptions
+from plait.models.probes.findings import MEANINGS, Dossier, Finding
+from plait.models.probes.questions import COLOUR, THINKING_TOKENS
 from plait.models.profiles import profile_of
 from plait.models.support import support_of, with_support
 from plait.testing import Call, Raw, Request, Say, ScriptServer, unused_url

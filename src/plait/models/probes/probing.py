@@ -20,9 +20,9 @@ from plait.models.credentials import Credentials
 from plait.models.endpoint import Endpoint
 from plait.models.errors import to_error
 from plait.models.listing import listed_window
-from plait.models.probe_asking import OUTPUT_TOKENS, Asker, AskingOptions, Heard, Question
-from plait.models.probe_findings import Capability, Dossier, Finding, Verdict
-from plait.models.probe_questions import (
+from plait.models.probes.asking import OUTPUT_TOKENS, Asker, AskingOptions, Heard, Question
+from plait.models.probes.findings import Capability, Dossier, Finding, Verdict
+from plait.models.probes.questions import (
     THINKING_TOKENS,
     TOOL,
     answer_question,

@@ -9,8 +9,9 @@ from typing import Any
 from plait.testing import Call, ScriptServer
 from plait.testing.faults import Stall
 from plait.testing.request import Request
-from tests.e2e.command import is_alive, plait, start, wait_until
+from tests.e2e.command import plait, start, wait_until
 from tests.e2e.test_resuming import kill, run
+from tests.helpers.processes import working_in
 
 
 def test_a_job_outlives_a_killed_run_and_not_an_orderly_one(tmp_path: Path) -> None:
@@ -22,7 +23,7 @@ def test_a_job_outlives_a_killed_run_and_not_an_orderly_one(tmp_path: Path) -> N
         if request.number == 2:
             return Stall("mid_event", answer="One two.")
         return (
-            Call("nohup", {"command": "echo $$ > pid; echo out; sleep 61"}),
+            Call("nohup", {"command": "echo out; sleep 61; true"}),
             Call("nohup_wait", {"tool_exec_id": job.get("tool_exec_id"), "howmuch": 0.1}),
             Call("read_file", {"path": job.get("stdout_localfile")}),
             "Done.",
@@ -32,8 +33,7 @@ def test_a_job_outlives_a_killed_run_and_not_an_orderly_one(tmp_path: Path) -> N
         process = start(*run(server, "--session", "s", "--nohup"), cwd=tmp_path)
         server.wait_for_requests(2)
         kill(process)
-        pid = int((tmp_path / "pid").read_text())
-        assert is_alive(pid)
+        wait_until(lambda: "sleep 61" in working_in(tmp_path), "the job")
         ran = plait("resume", "s", "--yes", cwd=tmp_path)
         bodies = [json.loads(request.body) for request in server.requests]
 
@@ -42,4 +42,4 @@ def test_a_job_outlives_a_killed_run_and_not_an_orderly_one(tmp_path: Path) -> N
     assert server.requests[1].body == server.requests[2].body
     said = [message["content"] for message in bodies[-1]["messages"] if message["role"] == "tool"]
     assert (False, "out\n") == (json.loads(said[1])["completed"], said[2])
-    wait_until(lambda: not is_alive(pid), "the end of the job")
+    wait_until(lambda: "sleep 61" not in working_in(tmp_path), "the end of the job")

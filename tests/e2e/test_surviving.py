@@ -14,8 +14,9 @@ from plait.hands.process_tree import stop_marked
 from plait.hands.spool import Spool
 from plait.store.opening import load_journal
 from plait.testing import Call, ScriptServer
-from tests.e2e.command import TIMEOUT_S, is_alive, plait, start, wait_until
+from tests.e2e.command import TIMEOUT_S, plait, start, wait_until
 from tests.e2e.test_resuming import journal, kill, run
+from tests.helpers.processes import working_in
 
 
 def results(server: ScriptServer, index: int) -> list[str]:
@@ -59,16 +60,17 @@ def test_a_command_that_ended_meanwhile_is_collected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"])
 def test_an_orderly_end_takes_the_command_with_it(tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C, TERM and HUP end the command with all it has started; nothing is left and nothing to collect."""
-    command = "echo $$ > a; setsid bash -c 'echo $$ > b; sleep 60' & sleep 61"
+    command = "setsid sleep 60 & sleep 61"
+    asleep = ["sleep 60", "sleep 61"]
     with ScriptServer([Call("exec_shell", {"command": command})]) as server:
         process = start(*run(server, "--session", "s"), cwd=tmp_path)
-        wait_until(lambda: all((tmp_path / name).exists() and (tmp_path / name).read_text() for name in "ab"), "both")
+        wait_until(lambda: {*asleep} <= {*working_in(tmp_path)}, "both")
         process.send_signal(number)
         process.communicate(timeout=TIMEOUT_S)
-        pids = [int((tmp_path / name).read_text()) for name in "ab"]
+        left = working_in(tmp_path)
 
     assert 128 + number == process.returncode % 256 or -number == process.returncode
-    assert [False, False] == [is_alive(pid) for pid in pids]
+    assert not {*asleep} & {*left}
     (end,) = (fact.result for fact in load_journal(journal("s")).facts if isinstance(fact, ToolEnd))
     assert end.content.startswith("ERROR: The command was cancelled.")
 

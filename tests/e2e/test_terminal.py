@@ -20,8 +20,8 @@ def shell(command: str) -> Call:
 
 
 def run(server: ScriptServer, *more: str) -> list[str | Path]:
-    """Return the command line of a run."""
-    return [PLAIT, "run", "x", "--endpoint", server.url, "-m", "any", *more]
+    """Return the command line of a run whose commands are asked for."""
+    return [PLAIT, "run", "x", "--endpoint", server.url, "-m", "any", "--sandbox", "off", *more]
 
 
 def test_a_person_sees_the_run_and_is_asked(tmp_path: Path) -> None:

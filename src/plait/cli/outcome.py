@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from plait.cli.approving import Denial
 from plait.cli.exits import Exit, exit_of_error
-from plait.core.errors import ApprovalDenied, PlaitError
+from plait.core.errors import ApprovalDenied, PlaitError, ToolFault
 from plait.core.usage import Usage
 
 Status = Literal["completed", "waiting", "interrupted", "limit", "error"]
@@ -55,26 +55,40 @@ class Outcome:
         return [denial for denial in self.denials if denial.by == "nobody"]
 
     @property
+    def unfenced(self) -> Sequence[Denial]:
+        """Calls that were not run because their tool has no way into the sandbox."""
+        return [denial for denial in self.denials if denial.by == "sandbox"]
+
+    @property
     def exit_code(self) -> int:
-        """The exit code: never 0 when a call that the model asked for did not run for want of a yes."""
+        """The exit code: never 0 when a call that the model asked for did not run for want of a yes or of a fence."""
         if self.status == "interrupted" and self.signal_exit is not None:
             return self.signal_exit
         if self.status == "error" and self.error is not None:
             return exit_of_error(self.error)
-        if self.status == "completed" and self.unasked:
+        if self.status == "completed" and (self.unasked or self.unfenced):
             return Exit.FAILED
         return _BY_STATUS[self.status]
 
     @property
     def problem(self) -> PlaitError | None:
         """What the user must be told beside the answer: the error, or that calls were not run."""
-        if self.error is not None or not self.unasked:
+        if self.error is not None:
             return self.error
-        count = len(self.unasked)
-        calls = "1 call was" if count == 1 else f"{count} calls were"
+        if not self.unasked:
+            return self._no_way_in()
         return ApprovalDenied(
-            f"{calls} not run: nobody could be asked for approval",
+            f"{_calls(len(self.unasked))} not run: nobody could be asked for approval",
             hint=_ON_TERMINAL if all(denial.wish for denial in self.unasked) else f"{_ON_TERMINAL}, {_OR_YES}",
+        )
+
+    def _no_way_in(self) -> PlaitError | None:
+        if not self.unfenced:
+            return None
+        names = ", ".join(sorted({denial.call.name for denial in self.unfenced}))
+        return ToolFault(
+            f"{_calls(len(self.unfenced))} not run: no way into the sandbox for {names}",
+            hint="give the tool one with Tool(sandbox=...), or run with --sandbox auto",
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -106,6 +120,10 @@ class Outcome:
         """Return steps, tokens, cached share and time as one line."""
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         return ", ".join([steps, *_tokens(self.usage), f"{self.duration_s:.1f} s"])
+
+
+def _calls(count: int) -> str:
+    return "1 call was" if count == 1 else f"{count} calls were"
 
 
 def failed(error: PlaitError) -> dict[str, object]:

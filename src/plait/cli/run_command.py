@@ -16,6 +16,7 @@ import click
 from plait.cli.awareness_flags import awareness_options
 from plait.cli.permission_flags import permission_options
 from plait.cli.running import DEFAULT_RETRIES, RunOptions, run_and_report
+from plait.cli.sandbox_flags import sandbox_options
 from plait.cli.screen import Form
 from plait.cli.streams import read_input
 
@@ -154,8 +155,9 @@ def filled(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
 )
 @click.option("--no-hooks", is_flag=True, help="Ask no hooks, not even your own.")
 @permission_options
+@sandbox_options
 @awareness_options
-@click.option("-y", "--yes", is_flag=True, help="Allow every call without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Say yes to whatever would be asked; the sandbox stays.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--stream-json", is_flag=True, help="Print every event as a line of JSON; the last line is the result.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress, only the answer.")
@@ -163,8 +165,9 @@ def run(words: Sequence[str], as_json: bool, stream_json: bool, no_durable: bool
     """Give the agent a TASK in the current folder and wait for its answer.
 
     The words of the task are joined by blanks; `-` stands for what comes on standard input. File tools inside the
-    folder run freely. A command, and a change outside the folder, is asked for on the terminal; where there is none
-    it is denied unless --yes was given.
+    folder run freely, and so do commands, in a sandbox without network that can change nothing else. A change outside
+    the folder, and a command where no sandbox can be made, is asked for on the terminal; where there is none it is
+    denied unless --yes was given.
 
     The answer goes to stdout, everything else to stderr, unless stdout is a terminal, which shows both. What happens
     is kept as a session, which `plait resume` goes on with.

@@ -98,6 +98,10 @@ class RunOptions:
     """Permission rules of this run; `ask` and `deny` too."""
     ask: Sequence[str] = ()
     deny: Sequence[str] = ()
+    sandbox: str | None = None
+    """`auto`, `on` or `off`; None is as the files say."""
+    sandbox_network: Sequence[str] = ()
+    """Hosts that commands in the sandbox can reach, beside those of the files."""
     bare: bool = False
     """The model gets the task alone."""
     without: Sequence[str] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
 from plait.cli.permission_flags import given_rules
 from plait.cli.running import DEFAULT_RETRIES, nothing_begun
+from plait.cli.sandboxing import confinement_for, hearing, missing_words, outcome_of
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
@@ -77,8 +78,13 @@ def carry_out(work: Work) -> Outcome:
     plugins = _plugins(options, bound)
     servers = () if options.is_show else servers_for_run(options.mcp_files, os.environ)
     hooks = _hooks(options.hooks)
-    work.begun.set()
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
+
+    def unfenced(reason: str) -> None:
+        work.screen.warn(missing_words(reason, says_yes=options.yes, is_asked=person is not None))
+
+    confinement = confinement_for(options, unfenced, work.screen.warn)
+    work.begun.set()
     approver = RunApprover(
         cancel=work.cancel,
         ground=lambda: session,
@@ -94,7 +100,7 @@ def carry_out(work: Work) -> Outcome:
             # A session that goes on begins its requests as it did: a type of this turn's own brings no tool.
             output_type=work.schema if work.going is None else None,
             approver=approver,
-            on_event=_shown_by(work.screen),
+            on_event=hearing(confinement, approver.denials, _shown_by(work.screen)),
             **limits_given(options, spec),
             strict_cache_proof="auto" if options.strict_cache_proof is None else options.strict_cache_proof,
             min_cacheable_tokens=options.min_cacheable_tokens,
@@ -111,6 +117,7 @@ def carry_out(work: Work) -> Outcome:
             opening_cancel=work.cancel,
             hooks_enabled=False if options.no_hooks or options.is_show else None,
             trust=False if options.is_show else None,
+            sandbox=confinement,
             permissions=given_rules(options.allow, options.ask, options.deny),
             profile=options.profile,
             system_prompt_supplement=options.supplement,
@@ -123,7 +130,8 @@ def carry_out(work: Work) -> Outcome:
         told = (*options.notices, *(() if price is None else (price,)), *(() if plugins is None else plugins.notices))
         for notice in told:
             work.screen.add(notice)
-        return _turn(work, session, client, approver)
+        outcome = _turn(work, session, client, approver)
+        return replace(outcome, sandbox=outcome_of(confinement))
 
 
 def _place(work: Work, spec: AgentSpec) -> tuple[Mapping[str, Any], str | None]:

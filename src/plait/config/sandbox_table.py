@@ -8,16 +8,15 @@ that stays as it is, `on` in place of `auto`.
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 
 TABLE: Final = "sandbox"
 Mode = Literal["auto", "on", "off"]
@@ -25,7 +24,6 @@ MODES: Final[tuple[Mode, ...]] = ("off", "auto", "on")
 """From the widest to the tightest."""
 _OF_RUNTIME: Final = ("local", "docker")
 """As a text the key is another one, of programs that make a runtime of their settings."""
-_HEADER: Final = re.compile(r"[ \t]*\[[ \t]*([^\]#]+?)[ \t]*\][ \t]*(?:#.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +100,11 @@ def table_in(path: Path) -> SandboxTable | None:
         raise ConfigError(f"{TABLE!r} in {str(path)!r} is no table", hint=f"write [{TABLE}] above it")
     for name in told:
         if name not in _READERS:
+            import difflib
+
             near = difflib.get_close_matches(str(name), _READERS, n=1)
             raise ConfigError(
-                f"{_place(path, name)} has the unknown key {name!r}",
+                f"{_place(path, name)}: [{TABLE}] knows no {name!r}",
                 hint=f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(_READERS)}",
             )
     read: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def table_in(path: Path) -> SandboxTable | None:
         try:
             read[name] = _READERS[name](value)
         except ValueError as error:
-            raise ConfigError(f"{_place(path, name)}: {name} is {value!r}", hint=str(error)) from None
+            raise ConfigError(f"{_place(path, name)}: {name!r} is {value!r}", hint=str(error)) from None
     return SandboxTable(**read)
 
 
@@ -120,6 +120,8 @@ def _mode(value: object) -> Mode:
     for mode in MODES:
         if value == mode:
             return mode
+    import difflib
+
     near = difflib.get_close_matches(str(value), MODES, n=1)
     raise ValueError(f"did you mean {near[0]!r}?" if near else "it is 'auto', 'on' or 'off'")
 
@@ -157,25 +159,10 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = {
 
 
 def _place(path: Path, name: str) -> str:
-    line = _line_of(path, name)
-    return f"[{TABLE}] in {str(path)!r}{f' (line {line})' if line else ''}"
+    """Return `FILE:LINE` of a key."""
+    from plait.config.layers import lines_of  # most tables are right
 
-
-def _line_of(path: Path, name: str) -> int | None:
-    """Return where a key of the table stands, None where that cannot be seen."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return None
-    key, table = re.compile(rf"[ \t]*(?:{TABLE}[ \t]*\.[ \t]*)?[\"']?{re.escape(name)}[\"']?[ \t]*[=.]"), ""
-    for number, line in enumerate(lines, 1):
-        if header := _HEADER.fullmatch(line):
-            table = header[1].strip()
-            if table == f"{TABLE}.{name}":
-                return number
-        elif key.match(line) and (table == TABLE or (not table and line.lstrip().startswith(TABLE))):
-            return number
-    return None
+    return lines_of(path.read_bytes(), str(path)).at(TABLE, name)
 
 
 def _common(ours: Iterable[str], theirs: Iterable[str]) -> tuple[str, ...]:

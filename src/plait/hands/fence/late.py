@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plait.core.errors import Refusal
-from plait.hands.fence.fence import BubblewrapFence, Fence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
+
+if TYPE_CHECKING:
+    from plait.hands.fence.fence import Fence
 
 UNCONFINED: Final = "none"
 """The level of a command that ran without a fence where there was to be one."""
@@ -58,6 +60,8 @@ class LateFence:
         return self._fence
 
     def _made(self, policy: SandboxPolicy) -> Fence:
+        from plait.hands.fence.fence import BubblewrapFence, open_fence  # most of it is for making one
+
         fence = open_fence(policy, is_tried_in_place=True)
         return replace(fence, scratch=lambda: self.scratch()) if isinstance(fence, BubblewrapFence) else fence
 

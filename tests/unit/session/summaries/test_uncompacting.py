@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
@@ -88,13 +88,16 @@ numbers = st.integers(0, 30)
         st.tuples(st.sampled_from(["say", "say", "compact", "undo", "edit", "clear"]), numbers, numbers), max_size=25
     )
 )
+@example([*[("say", 0, 0)] * 4, ("compact", 2, 3), ("edit", 0, 0), ("undo", 0, 0)])
+@example([*[("say", 0, 0)] * 4, ("compact", 1, 3), ("edit", 2, 3), ("say", 0, 0)])
+@example([*[("say", 0, 0)] * 6, ("compact", 0, 3), ("compact", 0, 2), ("edit", 1, 2), ("undo", 0, 0), ("undo", 0, 0)])
 def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
     """Whatever was said, summarised, edited and cleared: what is taken back is what stood there, in its own place.
 
     The summary that would be taken back is at any time one that stands in the history, with all that it stood beside.
     """
     facts: list[Fact] = []
-    stood: dict[str, tuple[Message, ...]] = {}
+    stood: dict[str, tuple[tuple[Message, ...], tuple[Message, ...]]] = {}
     for index, (what, one, other) in enumerate(doings):
         state = fold(facts)
         length = len(state.history)
@@ -104,7 +107,7 @@ def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
                 facts.append(MessageAdded(user(f"m{index}")))
             case "compact":
                 new = (Message("summary", (Text(f"s{index}"),)), *state.history[start:end][-1:])[: 1 + one % 2]
-                stood[f"s{index}"] = tuple(state.history[start:end])
+                stood[f"s{index}"] = tuple(state.history[start:end]), new
                 facts.append(Reset(start, end, new, "compaction"))
                 found = standing_in(facts)
                 assert found is not None
@@ -121,7 +124,7 @@ def test_taking_back_is_exact(doings: list[tuple[str, int, int]]) -> None:
                     facts.append(Reset(found.at, found.at + found.length, found.old, UNCOMPACT))
         history, found = fold(facts).history, standing_in(facts)
         if found is not None:
-            assert stood[history[found.at].content] == found.old
-            assert "summary" == history[found.at].role
+            shown = tuple(history[found.at : found.at + found.length])
+            assert stood[shown[0].content] == (found.old, shown)
         elif what == "say" and stood:
             assert standing_in(facts[:-1]) is None

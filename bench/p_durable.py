@@ -14,8 +14,8 @@ from typing import Any
 
 from plait.core.clock import SystemClock
 from plait.core.messages import user
-from plait.engine.base_host import Policy, rules_of
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.base_host import Policy, rules_of
 from plait.engine.limits import Limits
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Setup

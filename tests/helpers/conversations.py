@@ -13,8 +13,8 @@ from plait.core.events import Committed, Event
 from plait.core.facts import Fact
 from plait.core.messages import Message, user
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.stage import Policy
 from plait.engine.limits import Limits
-from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import End
 from plait.kernel.ports import Setup

@@ -15,8 +15,8 @@ from plait.core.facts import Entry, Fact, MessageAdded, ToolEnd
 from plait.core.messages import user
 from plait.core.usage import Usage
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.stage import Policy
 from plait.engine.limits import Limits
-from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import Act, Allow, Approve, Boundary, Effect, Outcome, Plan, Record, Think
 from plait.kernel.log import MemoryLog

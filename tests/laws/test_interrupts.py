@@ -15,8 +15,8 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.events import Delta, Event
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.stage import Policy
 from plait.engine.limits import Limits
-from plait.engine.stage import Policy
 from plait.kernel.history import fault_in
 from plait.kernel.ports import Setup
 from plait.kernel.state import fold

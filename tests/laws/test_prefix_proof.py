@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from plait.core.clock import SystemClock
 from plait.core.facts import Fact, MessageAdded
 from plait.core.messages import user
-from plait.engine.cache_ledger import CacheLedger, CacheRequest, is_answer
+from plait.engine.cache.ledger import CacheLedger, CacheRequest, is_answer
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.kernel.ports import Setup
 from plait.kernel.rules import Retry, Rules

@@ -18,7 +18,7 @@ import click
 from plait.cli.escapes import one_line
 from plait.cli.exits import Exit
 from plait.core.usage import Usage
-from plait.engine.cache_ledger import CacheLedger, CacheRequest
+from plait.engine.cache.ledger import CacheLedger, CacheRequest
 from plait.events.reducer import iso
 from plait.models.prices import PriceTable, known_prices, with_cost
 from plait.store.opening import load_journal

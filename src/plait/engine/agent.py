@@ -20,15 +20,15 @@ from plait.core.ids import new_id
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
 from plait.engine.approval import Approver
-from plait.engine.cache_proof import CacheTerms, ProofMode
+from plait.engine.cache.proof import CacheTerms, ProofMode
 from plait.engine.context_manager import ContextManager
 from plait.engine.conversation import Conversation, Terms, Workbench, check_images
+from plait.engine.hosts.stage import BoundaryHook, Policy
 from plait.engine.limits import Limits, rules_under
 from plait.engine.masking import finishing_of
 from plait.engine.profile import Profile, as_profile
 from plait.engine.result import RunResult, T, error_of, status_of, text_of
 from plait.engine.room import with_counter
-from plait.engine.stage import BoundaryHook, Policy
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.counting import TokenCounter

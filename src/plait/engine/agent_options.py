@@ -13,10 +13,10 @@ from plait.core.clock import Clock
 from plait.core.events import Event
 from plait.core.images import ImageSource
 from plait.engine.approval import Approver
-from plait.engine.cache_proof import ProofMode
+from plait.engine.cache.proof import ProofMode
 from plait.engine.context_manager import ContextManager
+from plait.engine.hosts.stage import BoundaryHook
 from plait.engine.limits import Limits
-from plait.engine.stage import BoundaryHook
 from plait.engine.threads import Threads
 from plait.kernel.counting import TokenCounter
 from plait.kernel.ports import Options

@@ -12,8 +12,8 @@ from plait.core.events import Notice
 from plait.engine.calls import CHARS_PER_TOKEN
 from plait.engine.gates import Gates
 from plait.engine.held_tools import HeldToolsGate
+from plait.engine.hosts.stage import Policy
 from plait.engine.observers import Observers
-from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool
 from plait.tools.mcp.answers import Bounds

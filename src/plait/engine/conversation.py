@@ -20,15 +20,15 @@ from plait.core.ids import new_id
 from plait.core.images import IMAGE_BYTES_MAX
 from plait.core.messages import Image, Message, ToolCall, ToolResult
 from plait.core.values import dataclass
-from plait.engine.async_host import AsyncHost
-from plait.engine.cache_proof import CacheTerms
-from plait.engine.cache_watch import CacheWatch
+from plait.engine.cache.proof import CacheTerms
+from plait.engine.cache.watch import CacheWatch
+from plait.engine.hosts.async_host import AsyncHost
+from plait.engine.hosts.stage import Policy, Resolve, Stage
+from plait.engine.hosts.sync_host import SyncHost
 from plait.engine.observers import Observers, teller
 from plait.engine.recovery import resolver
 from plait.engine.room import room_of, rules_in
 from plait.engine.side_calls import call_beside
-from plait.engine.stage import Policy, Resolve, Stage
-from plait.engine.sync_host import SyncHost
 from plait.engine.threads import Threads
 from plait.kernel.compact import compact_now
 from plait.kernel.drivers import adrive, drive

@@ -11,7 +11,7 @@ from plait.core.cancel import Cancel
 from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall, ToolResult
 from plait.engine.calls import Finishing, result_of
-from plait.engine.stage import Resolve
+from plait.engine.hosts.stage import Resolve
 from plait.kernel.effects import Outcome
 from plait.kernel.state import State
 from plait.kernel.tools import ToolTable

@@ -14,8 +14,8 @@ from plait.core.facts import Entry, Fact
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.side_calls import side_call_told
 from plait.core.values import dataclass
-from plait.engine.stage import Stage
-from plait.engine.sync_host import SyncHost
+from plait.engine.hosts.stage import Stage
+from plait.engine.hosts.sync_host import SyncHost
 from plait.kernel.drivers import drive
 from plait.kernel.effects import Think
 from plait.kernel.log import FactLog

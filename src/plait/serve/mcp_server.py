@@ -21,8 +21,8 @@ from plait.core.errors import ConfigError
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump
-from plait.engine.base_host import GRACE_S
 from plait.engine.calls import PASSED_ON, Finishing, failure_of, keywords, result_of
+from plait.engine.hosts.base_host import GRACE_S
 from plait.engine.threads import Threads
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable

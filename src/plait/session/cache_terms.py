@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from plait.core.errors import ConfigError
-from plait.engine.cache_proof import TTL_S, CacheTerms, ProofMode
-from plait.engine.cache_watch import CacheWatch
+from plait.engine.cache.proof import TTL_S, CacheTerms, ProofMode
+from plait.engine.cache.watch import CacheWatch
 from plait.events.reducer import Warmth
 
 if TYPE_CHECKING:

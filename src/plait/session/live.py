@@ -17,9 +17,9 @@ from plait.core.messages import ToolCall
 from plait.core.usage import Usage
 from plait.engine.approval import Approver
 from plait.engine.conversation import Conversation
+from plait.engine.hosts.stage import Policy
 from plait.engine.limits import Limits
 from plait.engine.profile import Profile
-from plait.engine.stage import Policy
 from plait.engine.structured import OutputType, Wanted
 from plait.kernel.ports import Model
 from plait.kernel.rules import Rules

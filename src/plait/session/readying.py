@@ -14,8 +14,8 @@ from plait.context.sections import Section, with_rest
 from plait.core.errors import ConfigError, SessionBusy
 from plait.core.facts import Observation
 from plait.engine.conversation import Terms
+from plait.engine.hosts.stage import Policy
 from plait.engine.masking import finishing_of
-from plait.engine.stage import Policy
 from plait.kernel.ports import Model, Options, Setup
 from plait.kernel.rules import Rules
 from plait.session.asked import model_asked

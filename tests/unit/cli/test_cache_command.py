@@ -14,7 +14,7 @@ from plait.cli.entry import run_command_line
 from plait.core.facts import Fact, MessageAdded, Reset, RetryScheduled, TurnEnd, TurnStart
 from plait.core.messages import Message, Text, user
 from plait.core.usage import Usage
-from plait.engine.cache_ledger import Departure, Note
+from plait.engine.cache.ledger import Departure, Note
 from plait.store.sessions import Sessions
 
 SECTIONS = {"model": "openai:gpt-4o", "encoding": "e", "tools": "t", "system": "s"}

@@ -13,8 +13,8 @@ from plait.core.messages import ToolCall, ToolResult, user
 from plait.engine.approval import AutoApprover
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.engine.gates import Gate
+from plait.engine.hosts.stage import Policy
 from plait.engine.limits import Limits
-from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import NOTHING, Allow, Ask, Deny, End, Interrupted, Plan, Stop, Think
 from plait.kernel.ports import Setup

@@ -17,8 +17,8 @@ from plait.core.cancel import Cancel
 from plait.core.events import Delta
 from plait.core.facts import TurnEnd
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.stage import Policy
 from plait.engine.spec import default_specification
-from plait.engine.stage import Policy
 from plait.kernel.ports import Setup
 from plait.kernel.state import fold
 from plait.kernel.tools import ToolTable

@@ -16,8 +16,8 @@ from plait.core.facts import Decided, Fact, MessageAdded, ToolStart, TurnStart
 from plait.core.messages import ToolCall, ToolResult, assistant, user
 from plait.engine.calls import Finishing
 from plait.engine.conversation import Conversation, Terms, Workbench
+from plait.engine.hosts.stage import Policy
 from plait.engine.recovery import open_starts, resolver
-from plait.engine.stage import Policy
 from plait.engine.validation import compile_schema
 from plait.kernel.effects import Allow, Ask, Deny
 from plait.kernel.ports import Setup

@@ -16,7 +16,7 @@ from plait import ConfigError, StepReduction, Tool, create_client, init_session,
 from plait.cli.specs import built_in_spec
 from plait.core.facts import Reset
 from plait.core.messages import Message, Text, ToolCall, ToolResult
-from plait.engine.cache_ledger import CacheLedger
+from plait.engine.cache.ledger import CacheLedger
 from plait.events.named import NamedEvent
 from plait.kernel.history import fault_in
 from plait.session.reducing import reduce_step

@@ -17,7 +17,7 @@ from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError, ModelUnavailable, SessionBusy
 from plait.core.facts import Reset
 from plait.core.messages import ToolCall
-from plait.engine.cache_ledger import CacheLedger
+from plait.engine.cache.ledger import CacheLedger
 from plait.events.named import NamedEvent
 from plait.kernel.effects import Ask
 from plait.kernel.history import fault_in

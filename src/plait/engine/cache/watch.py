@@ -1,6 +1,6 @@
 """Watches the cache of one conversation while it goes on: proof of every answer, and where requests part.
 
-Floor: 4. Owns: the moment at which each thing is asked and told; never: a judgement (`cache_proof`, `cache_ledger`).
+Floor: 4. Owns: the moment at which each thing is asked and told; never: a judgement (`proof`, `ledger`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from plait.core.errors import CacheProofError
 from plait.core.events import Committed, Event, Notice
 from plait.core.exchange import Reply
 from plait.core.facts import Fact
-from plait.engine.cache_ledger import MISSES, TOLD, CacheLedger, CacheRequest, Departure, Note
-from plait.engine.cache_proof import CacheProof, CacheTerms, Judged, ProofRules, Verdict, judge, rules_of
+from plait.engine.cache.ledger import MISSES, TOLD, CacheLedger, CacheRequest, Departure, Note
+from plait.engine.cache.proof import CacheProof, CacheTerms, Judged, ProofRules, Verdict, judge, rules_of
 from plait.engine.request_form import FormWatch
 from plait.kernel.ports import Model
 from plait.models.trail import Footprint, Place, Trail

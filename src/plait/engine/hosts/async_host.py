@@ -20,11 +20,11 @@ from plait.core.exchange import Reply
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
-from plait.engine.base_host import GRACE_S, BaseHost, spent_on
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, timed_out
-from plait.engine.deadline import deadline
 from plait.engine.gates import Question, Step, judged, looked_over, question_to
-from plait.engine.stage import Stage
+from plait.engine.hosts.base_host import GRACE_S, BaseHost, spent_on
+from plait.engine.hosts.deadline import deadline
+from plait.engine.hosts.stage import Stage
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
 from plait.kernel.ports import AsyncChannel

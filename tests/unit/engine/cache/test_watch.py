@@ -17,8 +17,8 @@ from plait.core.events import Committed, Event, Notice
 from plait.core.facts import Fact, MessageAdded, Observation
 from plait.core.messages import user
 from plait.engine.agent import Agent
-from plait.engine.cache_ledger import REQUEST, CacheLedger
-from plait.engine.cache_proof import CacheTerms, ProofMode
+from plait.engine.cache.ledger import REQUEST, CacheLedger
+from plait.engine.cache.proof import CacheTerms, ProofMode
 from plait.engine.conversation import Conversation, Terms, Workbench
 from plait.kernel.effects import End
 from plait.kernel.log import MemoryLog

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, RetryScheduled, RoundClosed, TurnEnd
 from plait.core.usage import Usage
 from plait.core.values import dataclass
-from plait.engine.cache_proof import TTL_S
+from plait.engine.cache.proof import TTL_S
 
 REQUEST: Final = "provider_request"
 """Type of the observation that tells of a request which does not go on from the one before it."""

@@ -17,18 +17,18 @@ from plait.core.usage import Usage
 from plait.engine import limits as budget
 from plait.engine.approval import PLAN_DENIED
 from plait.engine.calls import Around, keywords
-from plait.engine.draft import Draft
 from plait.engine.gates import Gates, Ground
+from plait.engine.hosts.draft import Draft
+from plait.engine.hosts.plan_mode import PlanMode
+from plait.engine.hosts.stage import Stage
 from plait.engine.limits import Limits
-from plait.engine.plan_mode import PlanMode
-from plait.engine.stage import Stage
 from plait.kernel.effects import NOTHING, Act, Allow, Ask, Boundary, Compact, Deny, Outcome, Plan, Stop, Think
 from plait.kernel.state import State
 from plait.kernel.threshold import is_due
 from plait.kernel.tools import Tool
 
 if TYPE_CHECKING:
-    from plait.engine.turn_results import TurnResults
+    from plait.engine.hosts.turn_results import TurnResults
 
 GRACE_S: Final = 5.0
 """How long a tool that was told to stop is waited for."""
@@ -60,7 +60,7 @@ class BaseHost:
         self._is_limited = budget.has_ceilings(limits)
         self._shaping: TurnResults | None = None
         if limits.max_turn_result_tokens is not None or limits.dedupe_reads:
-            from plait.engine.turn_results import TurnResults  # most turns may show what they like
+            from plait.engine.hosts.turn_results import TurnResults  # most turns may show what they like
 
             self._shaping = TurnResults(stage.state, stage.tools, limits, stage.policy.finishing)
 

@@ -24,12 +24,12 @@ from plait.core.messages import ToolCall, ToolResult
 from plait.core.usage import Usage
 from plait.core.values import dataclass
 from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan, as_verdict, is_async
-from plait.engine.base_host import GRACE_S, BaseHost, spent_on
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, stopped, timed_out
-from plait.engine.deadline import deadline
 from plait.engine.gates import Question, judged, question_to
-from plait.engine.stage import Stage
-from plait.engine.sync_gates import SyncGates
+from plait.engine.hosts.base_host import GRACE_S, BaseHost, spent_on
+from plait.engine.hosts.deadline import deadline
+from plait.engine.hosts.stage import Stage
+from plait.engine.hosts.sync_gates import SyncGates
 from plait.engine.threads import Threads
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Interrupted, Outcome, Plan, Think
 from plait.kernel.log import FactLog

@@ -14,8 +14,8 @@ import pytest
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
-from plait.engine import async_host, sync_host
 from plait.engine.agent import Agent
+from plait.engine.hosts import async_host, sync_host
 from plait.engine.limits import Limits
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool, ToolContext

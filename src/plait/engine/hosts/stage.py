@@ -15,7 +15,7 @@ from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall
 from plait.core.values import dataclass
 from plait.engine.approval import Approver
-from plait.engine.cache_watch import CacheWatch
+from plait.engine.cache.watch import CacheWatch
 from plait.engine.calls import Finishing
 from plait.engine.gates import Gates
 from plait.engine.limits import Limits

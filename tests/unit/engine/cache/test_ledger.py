@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, RetryScheduled, TurnEnd, TurnStart
 from plait.core.messages import Message, Text, assistant, user
 from plait.core.usage import Usage
-from plait.engine.cache_ledger import REQUEST, CacheLedger, CacheRequest, Departure, Known, Note, blame, read_note
+from plait.engine.cache.ledger import REQUEST, CacheLedger, CacheRequest, Departure, Known, Note, blame, read_note
 
 SECTIONS = {"model": "o:m", "encoding": "e", "tools": "t", "system": "s"}
 FIRST = Note(None, SECTIONS, 0, 3_600.0).observation()

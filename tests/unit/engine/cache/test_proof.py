@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.usage import Usage
-from plait.engine.cache_proof import (
+from plait.engine.cache.proof import (
     UNMEASURABLE,
     CacheProof,
     CacheTerms,

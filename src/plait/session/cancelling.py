@@ -38,7 +38,12 @@ def signal_of(token: CancelToken | Cancel | None) -> Cancel | None:
 
 @contextmanager
 def turn_signal(token: CancelToken | Cancel | None, timeout_s: float | None) -> Iterator[Cancel]:
-    """Yield the stop signal of one turn: given with the token, or after so many seconds."""
+    """Yield the stop signal of one turn: given with the token, or after so many seconds.
+
+    Raises `ValueError` for a negative time.
+    """
+    if timeout_s is not None and timeout_s < 0:
+        raise ValueError(f"a turn cannot end after {timeout_s} seconds")
     parent = signal_of(token)
     cancel = Cancel() if parent is None else parent.child()
     timer: threading.Timer | None = None

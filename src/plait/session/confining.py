@@ -16,6 +16,7 @@ from plait.core.facts import Fact, Observation
 from plait.kernel.tools import Tool
 from plait.session.kept.heads import START
 from plait.tools.functions import LibraryFunctions
+from plait.tools.handed import handed
 from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 if TYPE_CHECKING:
@@ -118,15 +119,17 @@ class Seat:
             from plait.tools.fenced_calls import fenced
 
             return [fenced(tool, toolbox.shell) if _has_way_in(tool) else tool for tool in tools]
-        return [*tools] if self._is_usual else [self._handed_on(tool) for tool in tools]
+        return [*tools] if self.is_usual else [self.handed_on(tool) for tool in tools]
 
     @property
-    def _is_usual(self) -> bool:
+    def is_usual(self) -> bool:
+        """True where calls run plait's own way."""
         from plait.tools.executor import LocalToolExecutor
 
         return self.executor is None or type(self.executor) is LocalToolExecutor
 
-    def _handed_on(self, tool: Tool) -> Tool:
+    def handed_on(self, tool: Tool) -> Tool:
+        """Return a tool whose calls the executor gets."""
         target = tool.python_function_name if _is_own(tool) else tool.fn
         entry = {"python_function": target, "param_map": tool.resolved_param_map}
         fn = partial(_execute, self.executor, tool.name, entry, self.session_id)
@@ -135,7 +138,7 @@ class Seat:
             return fn(keywords)
 
         call.__name__ = tool.python_function_name
-        return replace(tool, fn=call, parameters=tool.resolved_parameters, param_map={}, recovery=None)
+        return handed(tool, call)
 
 
 def seat_of(given: Mapping[str, Any]) -> Seat:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError, PolicyError
+from plait.core.errors import PolicyError
 from plait.core.images import ImageSource, image_of
 from plait.core.messages import Image, Message, user
 from plait.engine.conversation import check_images
 from plait.engine.result import status_of
 from plait.engine.structured import settle
 from plait.kernel.effects import End
+from plait.kernel.ports import Model
 from plait.session.aside_notes import settle_asides
 from plait.session.asked import keep_pin, model_asked
 from plait.session.background import with_notice
@@ -31,6 +32,7 @@ from plait.session.sender import sender_header, sender_label, senders_noted
 from plait.session.senses.sensing import settled, with_senses
 from plait.session.session import Session
 from plait.session.summaries.compacting import at_turn_end
+from plait.session.turn_seat import sitting
 
 U = TypeVar("U")
 
@@ -99,9 +101,8 @@ def run_turn(
     """Run one turn in this thread and return what it came to.
 
     A turn that an earlier process left unfinished goes on first, from where it stood: calls that had ended are not run
-    again, calls whose end nobody saw are looked into. A history that the host has edited is recorded before that.
-    What goes wrong inside the turn is on the result; what a handler or an approver raises is raised here, once the
-    history is closed.
+    again, calls whose end nobody saw are looked into. A history that the host has edited is recorded before that. What
+    goes wrong inside is on the result; what a handler or an approver raises is raised here, once history is closed.
 
     Args:
         client: what `create_client` returned, any object with `chat.completions.create`, or a model.
@@ -112,30 +113,31 @@ def run_turn(
         timeout: seconds after which the turn ends.
         sender: `{"kind": …, "name": …}` of who asks, when it is not the user.
         images: pictures that belong to the task: `Image`s, paths, URLs or bytes.
+        tool_executor: runs the turn's calls (`ToolExecutor`); hooks and servers stay where they are.
 
     Raises:
         ValueError: the timeout is negative, or the kind of the sender unknown.
         SessionBusy: a turn of this session is running.
         JournalError: the journal cannot be made or written; nothing that was told is lost.
-        ConfigError: `session` is no open session, its messages are none, a picture or the output type is none, or
-            `tool_executor` is given.
+        ConfigError: `session` is no open session; its messages, a picture, the output type or the executor is none, or
+            its fence is another workspace's.
         UnsupportedFeature: pictures were given and the model takes none.
         RequestTooLarge: a picture is larger than the endpoint takes.
     """
-    if timeout is not None and timeout < 0:
-        raise ValueError(f"a turn cannot end after {timeout} seconds")
-    if tool_executor is not None:
-        raise ConfigError("tool_executor is not available yet", hint="leave tool_executor out")
     header, label = sender_header(sender), sender_label(sender)
-    with held(session) as live, turn_signal(cancel, timeout) as signal, hooked(live) as tell_end, settled(live):
+    with (
+        turn_signal(cancel, timeout) as signal,
+        held(session) as live,
+        sitting(live, tool_executor) as sit,
+        hooked(live) as tell_end,
+        settled(live),
+    ):
         began_s, live.signal = time.monotonic(), signal
         pictures, asked = tuple(map(image_of, images)), model_asked(live, client, model, session)
         check_images(asked, pictures)
         is_unfinished = live.conversation.state.in_turn
-        take_over(session, live, signal)
-        prepare(session, live, asked, None if is_unfinished else output_type)
-        begin(session, live)
-        take_edits(session, live)
+        _prepared(session, live, asked, None if is_unfinished else output_type, signal)
+        sit()
         end = _finish_unfinished(live, signal, is_all=task is None)
         if end is None:
             if is_unfinished and output_type is not None:
@@ -146,13 +148,21 @@ def run_turn(
             except PolicyError as error:
                 catch_up(session, live)
                 return rejected(session, live, error)
-            text = f"{header}\n{task}" if header else str(task)
             live.mirror.note = senders_noted(live.mirror.items[-1] if task and _waits(live) else None, sender)
-            inputs = () if task is None else (_question(live, _worded(live, text, more), pictures),)
+            text = None if task is None else _worded(live, f"{header}\n{task}" if header else str(task), more)
+            inputs = () if text is None else (_question(live, text, pictures),)
             end = live.conversation.turn(inputs, cancel=signal, sender=label)
         tell_end(end)
         keep_pin(live)
         return _result(session, live, end, began_s)
+
+
+def _prepared(session: Session, live: Live, model: Model, output_type: object, signal: Cancel) -> None:
+    """Bring a session to where its turn can begin: its tools and terms those of now, its journal made and true."""
+    take_over(session, live, signal)
+    prepare(session, live, model, output_type)
+    begin(session, live)
+    take_edits(session, live)
 
 
 def _finish_unfinished(live: Live, signal: Cancel, *, is_all: bool) -> End | None:

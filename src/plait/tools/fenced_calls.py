@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -23,6 +22,7 @@ from plait.kernel.tools import Tool, ToolContext
 from plait.tools.answer import Answer, Reply, answering, failure
 from plait.tools.fenced_executor import cannot_run
 from plait.tools.fencing import watched
+from plait.tools.handed import handed
 from plait.tools.shell import Shell
 
 _MARK: Final = "\x1eplait-result "
@@ -76,7 +76,7 @@ def _with(tool: Tool, fn: Callable[..., Reply]) -> Tool:
         return fn(**keywords)
 
     named.__name__ = name
-    return replace(tool, fn=named, parameters=tool.resolved_parameters, param_map={}, recovery=None)
+    return handed(tool, named)
 
 
 def _argv(tool: Tool, keywords: Mapping[str, object]) -> tuple[str, ...]:

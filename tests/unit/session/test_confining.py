@@ -18,11 +18,13 @@ from plait import (
     init_session,
     load_specification,
     register_hook,
+    run_turn,
 )
 from plait.core.errors import ConfigError
 from plait.hands.fence.policy import SandboxPolicy
 from plait.session.defaults import LIBRARY
 from plait.session.session import Session
+from plait.testing import Call, ScriptedModel
 from plait.tools.executor import LocalToolExecutor
 from plait.tools.fenced_executor import BubblewrapToolExecutor
 
@@ -162,3 +164,74 @@ def test_the_local_executor_is_as_good_as_none(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     with opened(tool_executor=LocalToolExecutor(), durable=False) as session:
         assert str(tmp_path) in execute_tool_call(session, "exec_shell", {"command": "pwd"})
+
+
+class Elsewhere:
+    """An executor of a host's own that notes what it gets."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def execute(
+        self,
+        tool_name: str,
+        args: Mapping[str, object],
+        dispatch_entry: Mapping[str, object],
+        *,
+        session: Mapping[str, object],
+    ) -> tuple[str, dict[str, object]]:
+        """Run nothing."""
+        self.calls.append((tool_name, dispatch_entry["python_function"]))
+        return "elsewhere", {"ok": True}
+
+
+def test_one_turn_may_run_its_calls_elsewhere(work: Path, tmp_path: Path) -> None:
+    """For that turn alone, behind a fence or with the host's own; the prompt is the same, the journal says which."""
+    executor, fence = Elsewhere(), BubblewrapToolExecutor(SandboxPolicy(work))
+    calls = [Call("exec_shell", {"command": "pwd"}), Call("own", {"number": 3})]
+    tool = Tool("own", "d", own_tool)
+    with ScriptedModel([*[*calls, "done"] * 4]) as model, opened(tool, workspace=work) as session:
+        ends = [run_turn(model, "m", session, "go", tool_executor=each) for each in (None, executor, fence, None)]
+        heads = [request.setup for request in model.requests]
+        said = [result.content for message in model.requests[-1].messages for result in message.tool_results]
+    assert ["completed"] * 4 == [end.status for end in ends]
+    assert all(heads[0] == head for head in heads)
+    assert ["own 3", "elsewhere", "cannot run in the sandbox", "own 3"] == [
+        next((words for words in ("cannot run in the sandbox",) if words in text), text) for text in said[1::2]
+    ]
+    assert ["elsewhere", "/workspace" in said[4]] == [said[2], True]
+    assert [("exec_shell", "t_run"), ("own", own_tool)] == executor.calls
+    lines = (tmp_path / "state/sessions/s/journal.jsonl").read_text().splitlines()
+    (noted,) = [json.loads(line)["data"] for line in lines if '"turn_sandbox"' in line]
+    assert (LEVEL, str(work)) == (noted["sandbox"], noted["sandbox_policy"]["workspace"])
+
+
+def test_no_turn_is_let_out_of_the_sessions_fence(work: Path, tmp_path: Path) -> None:
+    """Nor into that of another folder; in a session with an executor of the host's, a turn may do without it."""
+    (tmp_path / "other").mkdir()
+    other = BubblewrapToolExecutor(SandboxPolicy(tmp_path / "other"))
+    with (
+        ScriptedModel([Call("own", {"number": 3}), "done"]) as model,
+        opened(tool_executor=BubblewrapToolExecutor(SandboxPolicy(work))) as session,
+    ):
+        for executor, words in (
+            (LocalToolExecutor(), "no turn is let out of it"),
+            (other, "is not the sandbox's"),
+            (object(), "no execute"),
+        ):
+            with pytest.raises(ConfigError) as caught:
+                run_turn(model, "m", session, "go", tool_executor=executor)
+            assert words in f"{caught.value.message} {caught.value.hint}"
+        assert not session.is_busy
+        session.close()
+        elsewhere = Elsewhere()
+        tool = Tool("own", "d", own_tool)
+        with opened(tool, tool_executor=elsewhere, durable=False) as unfenced:
+            run_turn(model, "m", unfenced, "go", tool_executor=LocalToolExecutor())
+    assert "own 3" == model.requests[-1].messages[-1].tool_results[0].content
+    assert [] == elsewhere.calls
+
+
+def own_tool(number: int) -> str:
+    """Say which."""
+    return f"own {number}"

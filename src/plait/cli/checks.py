@@ -91,8 +91,10 @@ def bubblewrap() -> Check:
         try:
             fence = open_fence(SandboxPolicy(folder))
         except Refusal as refusal:
-            return Check("sandbox", "warn", refusal.message, refusal.hint)
-    return Check("sandbox", "ok", f"{fence.level} makes a fence; `plait doctor sandbox` proves it")
+            advice = f"until then every command is asked for: {refusal.hint}"
+            return Check("sandbox", "warn", refusal.message, advice)
+    detail = f"{fence.level}: commands of a run are in it, unasked; `plait doctor sandbox` proves it"
+    return Check("sandbox", "ok", detail)
 
 
 def encoding(stream: TextIO) -> Check:

@@ -69,8 +69,10 @@ def test_what_programs_outside_obey_is_told_of_by_commands_and_jobs(tmp_path: Pa
     (tmp_path / "work/plait.toml").write_text("mine")
     said = as_answer(box.exec_shell("touch .envrc; mkdir -p sub/.git; touch plain; echo x > plait.toml"))[0]
     quiet = as_answer(box.exec_shell("touch plain; rm -f plait.toml"))[0]
-    jobs = [json.loads(as_answer(box.background.nohup(line))[0]) for line in ("mkdir .husky", "true")]
-    done = [json.loads(as_answer(box.background.wait(job["tool_exec_id"], 20))[0]) for job in jobs]
+    done = []
+    for line in ("mkdir .husky", "true"):
+        job = json.loads(as_answer(box.background.nohup(line))[0])
+        done.append(json.loads(as_answer(box.background.wait(job["tool_exec_id"], 20))[0]))
     box.close(keep_jobs=True)
 
     assert "[set aside: .envrc is now .envrc.set-aside;" in said

@@ -17,7 +17,7 @@ from plait.engine.permissions.rule import rules_of
 from plait.engine.permissions.ruling import Permissions, Subject
 from plait.engine.spec import default_specification
 from plait.engine.validation import compile_schema
-from plait.hands.globs import compile_glob
+from plait.hands.searching.globs import compile_glob
 from plait.kernel.rules import Guards, Retry
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client

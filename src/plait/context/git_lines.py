@@ -16,7 +16,7 @@ from plait.context.git_folder import GitFolder, git_folder, read_head
 from plait.context.git_index import ENTRIES_MAX, Index, change_of, read_index
 from plait.context.git_objects import Objects
 from plait.hands import beneath
-from plait.hands.walk import NOISE, Ignores, is_ignored, read_ignore
+from plait.hands.searching.walk import NOISE, Ignores, is_ignored, read_ignore
 
 COMMITS: Final = 5
 SHOWN_MAX: Final = 20

@@ -14,10 +14,10 @@ from typing import Final
 from plait.core.errors import Refusal
 from plait.hands.change import WritePlan, Written
 from plait.hands.edit import plan_edit, plan_write
-from plait.hands.listing import Listing, list_entries
 from plait.hands.locks import FileLocks
 from plait.hands.near_match import How
 from plait.hands.reading import Lines, Window, read_lines
+from plait.hands.searching.listing import Listing, list_entries
 from plait.hands.snippets import Replaced, Replacement
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer

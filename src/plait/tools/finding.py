@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from plait.hands.listing import FoundPaths, find_paths
-from plait.hands.ripgrep import Ripgrep
-from plait.hands.search import Match, SearchQuery, SearchResult, search
-from plait.hands.walk import WalkRules
+from plait.hands.searching.listing import FoundPaths, find_paths
+from plait.hands.searching.ripgrep import Ripgrep
+from plait.hands.searching.search import Match, SearchQuery, SearchResult, search
+from plait.hands.searching.walk import WalkRules
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer
 from plait.tools.definitions import PATHS_MAX, RESULTS_MAX

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plait.hands.ripgrep import Ripgrep
+from plait.hands.searching.ripgrep import Ripgrep
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground, python_environment
 

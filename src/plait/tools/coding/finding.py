@@ -9,11 +9,11 @@ import functools
 import os
 from dataclasses import dataclass
 
-from plait.hands.globs import compile_glob
-from plait.hands.listing import FoundPaths, Listing, find_paths, list_entries
-from plait.hands.ripgrep import Ripgrep
-from plait.hands.search import SearchQuery, SearchResult, search
-from plait.hands.walk import WalkRules
+from plait.hands.searching.globs import compile_glob
+from plait.hands.searching.listing import FoundPaths, Listing, find_paths, list_entries
+from plait.hands.searching.ripgrep import Ripgrep
+from plait.hands.searching.search import SearchQuery, SearchResult, search
+from plait.hands.searching.walk import WalkRules
 from plait.hands.workspace import Workspace
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from plait.hands.atomic import is_temporary
-from plait.hands.walk import Walk, WalkRules
+from plait.hands.searching.walk import Walk, WalkRules
 from plait.hands.workspace import Workspace, WorkspaceOptions
 
 OLD_S: Final = 3_600.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.globs import compile_glob
+from plait.hands.searching.globs import compile_glob
 
 NAMES = st.sampled_from(["a", "b", "ab", ".a", "a.py", "b.py", "aab", "[", "{a}"])
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)

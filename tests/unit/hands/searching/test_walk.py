@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plait.core.cancel import Cancel
-from plait.hands.walk import Walk, WalkRules
+from plait.hands.searching.walk import Walk, WalkRules
 from plait.hands.workspace import OpenDirectory
 
 

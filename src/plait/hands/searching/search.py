@@ -21,13 +21,13 @@ from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.hands import beneath
-from plait.hands.globs import Glob, compile_glob
-from plait.hands.listing import descent, prefix_of, readable
-from plait.hands.patterns import SearchPattern, compile_pattern
-from plait.hands.python_search import PythonSearch, SearchStopped
-from plait.hands.regex_worker import LINE_END, Hit
-from plait.hands.ripgrep import Ripgrep, RipgrepFailed
-from plait.hands.walk import Stopped, Walk, WalkRules
+from plait.hands.searching.globs import Glob, compile_glob
+from plait.hands.searching.listing import descent, prefix_of, readable
+from plait.hands.searching.patterns import SearchPattern, compile_pattern
+from plait.hands.searching.python_search import PythonSearch, SearchStopped
+from plait.hands.searching.regex_worker import LINE_END, Hit
+from plait.hands.searching.ripgrep import Ripgrep, RipgrepFailed
+from plait.hands.searching.walk import Stopped, Walk, WalkRules
 from plait.hands.workspace import Files, OpenDirectory, Pinned
 
 RESULTS_MAX: Final = 1_000

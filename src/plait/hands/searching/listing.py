@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands.globs import compile_glob, split_absolute
-from plait.hands.walk import Ignores, Kind, Stopped, Walk, WalkRules, is_ignored, read_ignore, sorted_entries
+from plait.hands.searching.globs import compile_glob, split_absolute
+from plait.hands.searching.walk import Ignores, Kind, Stopped, Walk, WalkRules, is_ignored, read_ignore, sorted_entries
 from plait.hands.workspace import Files, OpenDirectory
 
 RESULTS_MAX: Final = 1_000

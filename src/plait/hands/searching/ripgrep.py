@@ -14,10 +14,10 @@ from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
-from plait.hands.patterns import SearchPattern
 from plait.hands.process import run
-from plait.hands.python_search import SearchStopped
-from plait.hands.regex_worker import LINE_END, Hit
+from plait.hands.searching.patterns import SearchPattern
+from plait.hands.searching.python_search import SearchStopped
+from plait.hands.searching.regex_worker import LINE_END, Hit
 
 _FLAGS: Final = (
     *("--no-config", "--no-messages", "--color=never", "--threads=1", "--text", "--encoding=none"),

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from plait.hands.globs import split_names, translate_name
+from plait.hands.searching.globs import split_names, translate_name
 
 _LINES_MAX: Final = 5_000
 _LINE_CHARS_MAX: Final = 1_000

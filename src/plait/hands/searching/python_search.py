@@ -15,9 +15,9 @@ from typing import Final, Self
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ToolFault
-from plait.hands import regex_worker
-from plait.hands.patterns import SearchPattern
-from plait.hands.regex_worker import Hit
+from plait.hands.searching import regex_worker
+from plait.hands.searching.patterns import SearchPattern
+from plait.hands.searching.regex_worker import Hit
 
 _FLAGS: Final = re.MULTILINE
 

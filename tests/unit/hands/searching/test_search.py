@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal, ToolFault
-from plait.hands import regex_worker
-from plait.hands.listing import find_paths, list_entries
-from plait.hands.patterns import compile_pattern
-from plait.hands.python_search import PythonSearch, SearchStopped
 from plait.hands.reach import OutsidePolicy, Reach
-from plait.hands.ripgrep import Ripgrep
-from plait.hands.search import SearchQuery, SearchResult, search
+from plait.hands.searching import regex_worker
+from plait.hands.searching.listing import find_paths, list_entries
+from plait.hands.searching.patterns import compile_pattern
+from plait.hands.searching.python_search import PythonSearch, SearchStopped
+from plait.hands.searching.ripgrep import Ripgrep
+from plait.hands.searching.search import SearchQuery, SearchResult, search
+from plait.hands.searching.walk import WalkRules
 from plait.hands.secret_places import SecretPlaces
-from plait.hands.walk import WalkRules
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from plait.hands.ignore import parse_ignore
-from plait.hands.walk import Walk
+from plait.hands.searching.ignore import parse_ignore
+from plait.hands.searching.walk import Walk
 from plait.hands.workspace import OpenDirectory
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from plait.core.cancel import Cancel
 from plait.hands import beneath
-from plait.hands.ignore import IgnoreFile, parse_ignore
+from plait.hands.searching.ignore import IgnoreFile, parse_ignore
 from plait.hands.workspace import OpenDirectory
 
 NOISE: Final = frozenset(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.patterns import compile_pattern
+from plait.hands.searching.patterns import compile_pattern
 
 
 def column(pattern: str, line: str, **options: bool) -> int | None:

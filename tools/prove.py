@@ -1,8 +1,9 @@
 """Run the campaigns and print one table: campaign, cases, seeds, seconds, failures.
 
 A campaign is a test module with tests that are marked `prove` or use the `campaign` fixture; it is called by its file
-and by the code that its docstring begins with (C1, C2, …). The laws (hypothesis) are one more. Each runs in a process
-of its own, within its share of the time. What passed is kept in `.prove/` and not run again for the same code, part
+and by the code that its docstring begins with (C1, C2, …). The laws (hypothesis) are one more, and so are the rows of
+the security table, whose second table adds up what every report says of each row. Each runs in a process of its own,
+within its share of the time. What passed is kept in `.prove/` and not run again for the same code, part
 and seed: a run that was stopped goes on where it was.
 
 Usage: `python tools/prove.py [--part 1/4] [--seconds 600] [--seed N] [--quick] [--fresh]`; exit code 1 for a failure.
@@ -25,18 +26,24 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.prove_rows import Tally, nodes, table, tallies  # noqa: E402 - where it is is known only now
+
 KEPT: Final = ROOT / ".prove"
 QUICK_S: Final = 180
 JOBS: Final = 2
 """So many campaigns run at a time."""
 LAWS: Final = "laws (hypothesis)"
+ROWS: Final = "security rows"
 _MARKED: Final = "(prove or campaign) and not real_model and not real_mcp"
 _HYPOTHESIS: Final = "hypothesis and not prove and not campaign and not real_model and not real_mcp"
+_FIXED: Final = "not prove and not campaign and not real_model and not real_mcp"
 _ALL: Final = "not real_model and not real_mcp"
 _CODES: Final = re.compile(r"C\d+(?: and C\d+)*")
 _IS_CAMPAIGN: Final = re.compile(r"\bcampaign: Campaign\b|\bmark\.prove\b")
@@ -60,6 +67,8 @@ class Outcome:
     failures: int
     note: str = ""
     """`cut` where the time was over first, `not reached` where it never began."""
+    rows: dict[str, Tally] = field(default_factory=dict)
+    """What it says of the rows of the security table."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures = sum(outcome.failures for outcome in outcomes)
     total_s = sum(outcome.seconds for outcome in outcomes)
     print(_ROW.format("all", sum(o.cases for o in outcomes), options.seed, f"{total_s:.1f}", failures, ""))
+    print("", *table(outcome.rows for outcome in outcomes), sep="\n")
     return 1 if failures else 0
 
 
@@ -121,6 +131,8 @@ def campaigns(*, is_sized: bool = False) -> Iterator[tuple[str, str]]:
             name = path.stem.removeprefix("test_").replace("_", " ")
             where = path.parent.relative_to(ROOT / "tests")
             found.append((f"{codes[0]} {name}" if codes else f"{where}: {name}", str(path.relative_to(ROOT))))
+    # What comes in one size only goes first: the others take what time is left.
+    yield ROWS, "tests/security"
     yield from sorted(found, key=lambda each: (not _CODES.match(each[0]), each))
     yield LAWS, "tests"
 
@@ -147,7 +159,7 @@ class Runner:
             left_s = self._ends_s - time.monotonic()
             share_s = min(left_s, JOBS * left_s / (self._count - number))
             # It keeps to its share by itself; it is ended well after that, and never after the whole time.
-            limit_s = min(_PATIENCE * share_s, left_s)
+            limit_s = left_s if name == ROWS else min(_PATIENCE * share_s, left_s)
         if share_s < 1:
             return Outcome(name, 0, 0.0, 0, "not reached")
         KEPT.mkdir(exist_ok=True)
@@ -162,11 +174,12 @@ class Runner:
             report.unlink(missing_ok=True)
             return Outcome(name, 0, seconds, 0, "cut")
         cases, failures, is_cut = _read(report)
+        rows = tallies(report) if name != LAWS else {}  # they run beside what the rows have run already
         report.unlink(missing_ok=True)
         if code not in (0, 5):
             print(output[-6_000:])
             failures = max(1, failures)
-        return Outcome(name, cases, seconds, failures, "cut" if is_cut else "")
+        return Outcome(name, cases, seconds, failures, "cut" if is_cut else "", rows)
 
     def stop(self) -> None:
         """End what runs, children and all."""
@@ -203,8 +216,9 @@ class Runner:
 
 def _command(name: str, module: str, report: Path, *, is_quick: bool) -> list[str]:
     # Of a module with a code everything belongs to the campaign, also what takes no size.
-    marked = _HYPOTHESIS if name == LAWS else _ALL if _CODES.match(name) else _MARKED
-    command = [sys.executable, "-m", "pytest", module, "-m", marked, "-q", "-p", "no:cacheprovider"]
+    marked = {LAWS: _HYPOTHESIS, ROWS: _FIXED}.get(name, _ALL if _CODES.match(name) else _MARKED)
+    what = nodes() if name == ROWS else [module]
+    command = [sys.executable, "-m", "pytest", *what, "-m", marked, "-q", "-p", "no:cacheprovider"]
     command += ["-o", "faulthandler_timeout=0", "-o", "junit_family=xunit1", f"--junitxml={report}"]
     return command if is_quick else [*command, "--hypothesis-profile=prove"]
 

@@ -1,4 +1,4 @@
-"""`plait doctor sandbox`, as root and as an ordinary user: with bubblewrap, with Landlock alone, with neither."""
+"""X15: `plait doctor sandbox`, as root and as an ordinary user: with bubblewrap, with Landlock alone, with neither."""
 
 from __future__ import annotations
 

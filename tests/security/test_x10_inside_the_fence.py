@@ -1,4 +1,4 @@
-"""X10 to X14: what a command tries behind a fence, in lines of bash; the same lines work where there is no fence."""
+"""X08, X10 to X14: what a command tries behind a fence, in bash; the same lines work where there is no fence."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "X07": Row(
         "names of other systems, twins and odd characters are names inside, or refused",
-        ("security/test_x01_paths.py::test_x07_", "unit/hands/test_walk.py::test_names_of_any_bytes"),
+        ("security/test_x01_paths.py::test_x07_", "unit/hands/searching/test_walk.py::test_names_of_any_bytes"),
         "macOS and Windows themselves are not in these tests",
     ),
     "X08": Row(
@@ -156,7 +156,7 @@ ROWS: Final[dict[str, Row]] = {
             "unit/hands/fence/test_arguments.py::test_a_planted",
             "unit/hands/fence/test_fence.py::test_without_a_fence_nothing_runs[planted",
             "unit/hands/test_containers.py::test_the_engine",
-            "unit/hands/test_search.py::test_a_planted",
+            "unit/hands/searching/test_search.py::test_a_planted",
         ),
     ),
     "X17": Row(
@@ -282,8 +282,8 @@ ROWS: Final[dict[str, Row]] = {
         "no pattern and no text hangs plait",
         (
             "security/test_bounds.py::test_x92_",
-            "unit/hands/test_search.py::test_a_pattern_that_explodes",
-            "unit/hands/test_search.py::test_ripgrep_is_linear",
+            "unit/hands/searching/test_search.py::test_a_pattern_that_explodes",
+            "unit/hands/searching/test_search.py::test_ripgrep_is_linear",
             "unit/core/test_redact.py::test_long_lines",
         ),
     ),

@@ -28,7 +28,7 @@ KNOWN: Final = {case["id"]: case for case in CORPUS if case["group"] == "durable
 _KILLED: Final = """
 import os, signal, sys
 from plait.cli.specs import built_in_spec
-from plait.hands.change import WritePlan
+from plait.hands.editing.change import WritePlan
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.turns import run_turn

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from plait.core.messages import ToolResult
-from plait.hands.edit import plan_edit
+from plait.hands.editing.edit import plan_edit
+from plait.hands.editing.snippets import Replacement
 from plait.hands.searching.ripgrep import Ripgrep
 from plait.hands.searching.search import SearchQuery, search
 from plait.hands.searching.walk import WalkRules
-from plait.hands.snippets import Replacement
 from plait.hands.workspace import Workspace
 from plait.tools.answer import Reply
 from plait.tools.coding import coding_tools

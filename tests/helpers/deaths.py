@@ -10,7 +10,7 @@ def die_before(step: int, live: Callable[[Callable[[str], None]], object]) -> in
     """Do something in a forked process that is gone before its nth step on disk; return how that process ended.
 
     Args:
-        live: gets what is to be called ahead of each step, as `hands.atomic` calls its `before`.
+        live: gets what is to be called ahead of each step, as `hands.editing.atomic` calls its `before`.
     """
     pid = os.fork()
     if pid == 0:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from plait.hands import atomic
+from plait.hands.editing import atomic
 from plait.hands.launcher import Launcher, Started
 from plait.hands.spool import Entry, Spool
 from plait.hands.supervised import Supervised

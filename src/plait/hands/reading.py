@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands import textfile
+from plait.hands.editing import textfile
+from plait.hands.editing.textfile import Newline
 from plait.hands.refusals import refusal_from
 from plait.hands.text import until_whole_character
-from plait.hands.textfile import Newline
 from plait.hands.workspace import OpenFile
 
 SCANNED_BYTES_MAX: Final = 256 * 1024 * 1024

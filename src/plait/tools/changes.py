@@ -12,7 +12,7 @@ from typing import Final
 from plait.core.facts import Fact, Observation, ToolEnd, ToolStart
 from plait.core.side_calls import as_own_call
 from plait.core.values import dataclass
-from plait.hands.change import WriteIntent
+from plait.hands.editing.change import WriteIntent
 from plait.tools.file_recovery import real_name, root_digest
 
 REWOUND: Final = "rewound"

@@ -19,10 +19,10 @@ from plait.core.errors import Refusal
 from plait.core.events import Committed, Event
 from plait.core.facts import Fact, ToolEnd
 from plait.core.values import dataclass
-from plait.hands.atomic import is_temporary, temporary_name
-from plait.hands.change import Version, WriteIntent, read_version
-from plait.hands.locks import FileLocks
-from plait.hands.versions import MemoryVersions, Versions
+from plait.hands.editing.atomic import is_temporary, temporary_name
+from plait.hands.editing.change import Version, WriteIntent, read_version
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.versions import MemoryVersions, Versions
 from plait.hands.workspace import Workspace
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Reply, answering

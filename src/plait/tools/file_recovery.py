@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from plait.core.messages import ToolResult
-from plait.hands.atomic import is_temporary
-from plait.hands.change import Settled, WriteIntent, WritePlan, settle
-from plait.hands.edit import plan_edit, plan_write
-from plait.hands.snippets import Many, Replacement
-from plait.hands.versions import Versions
+from plait.hands.editing.atomic import is_temporary
+from plait.hands.editing.change import Settled, WriteIntent, WritePlan, settle
+from plait.hands.editing.edit import plan_edit, plan_write
+from plait.hands.editing.snippets import Many, Replacement
+from plait.hands.editing.versions import Versions
 from plait.hands.workspace import Files, Pinned
 from plait.kernel.tools import Recovery, ToolContext
 

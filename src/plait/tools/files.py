@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands.change import WritePlan, Written
-from plait.hands.edit import plan_edit, plan_write
-from plait.hands.locks import FileLocks
-from plait.hands.near_match import How
+from plait.hands.editing.change import WritePlan, Written
+from plait.hands.editing.edit import plan_edit, plan_write
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.near_match import How
+from plait.hands.editing.snippets import Replaced, Replacement
 from plait.hands.reading import Lines, Window, read_lines
 from plait.hands.searching.listing import Listing, list_entries
-from plait.hands.snippets import Replaced, Replacement
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Answer
 from plait.tools.checkpoints import Checkpointer, recording

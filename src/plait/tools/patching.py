@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from plait.core.messages import ToolResult
 from plait.core.values import dataclass
-from plait.hands.change import Settled, WriteIntent, Written, settle
-from plait.hands.locks import FileLocks
+from plait.hands.editing.change import Settled, WriteIntent, Written, settle
+from plait.hands.editing.locks import FileLocks
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer, Reply, answering
 from plait.tools.checkpoints import Checkpointer, recording

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall
-from plait.hands.locks import FileLocks
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.snippets import Replacement
+from plait.hands.editing.versions import MemoryVersions, Versions
 from plait.hands.reach import Place
-from plait.hands.snippets import Replacement
-from plait.hands.versions import MemoryVersions, Versions
 from plait.kernel.tools import Recovery, Tool, ToolContext
 from plait.tools import definitions
 from plait.tools.answer import Reply, answering

@@ -11,9 +11,9 @@ from typing import Literal
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.change import read_version
-from plait.hands.locks import FileLocks
-from plait.hands.versions import TakenBack, Versions, take_back
+from plait.hands.editing.change import read_version
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.versions import TakenBack, Versions, take_back
 from plait.hands.workspace import Files
 from plait.tools.changes import Change
 

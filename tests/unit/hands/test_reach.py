@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plait.core.errors import Refusal
-from plait.hands.edit import plan_write
+from plait.hands.editing.edit import plan_write
 from plait.hands.reach import OutsidePolicy, Reach
 from plait.hands.secret_places import SecretPlaces
 from tests.unit.hands.ground import Ground

@@ -16,7 +16,7 @@ import pytest
 
 from plait.core.errors import Refusal
 from plait.hands.beneath import ByKernel
-from plait.hands.edit import plan_write
+from plait.hands.editing.edit import plan_write
 from plait.hands.workspace import OpenFile, Workspace
 from tests.unit.hands.ground import Ground
 

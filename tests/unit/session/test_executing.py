@@ -12,7 +12,7 @@ import pytest
 from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specification, register_hook, run_turn
 from plait.core.errors import ConfigError, SessionBusy
 from plait.engine.spec import AgentSpec
-from plait.hands import atomic
+from plait.hands.editing import atomic
 from plait.session.kept.flat import flat
 from plait.session.kept.session_journal import replay_journal
 from plait.session.rewinding import rewind

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plait import default_tool_spec, init_session, rewind, run_turn
-from plait.hands import atomic
+from plait.hands.editing import atomic
 from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel

@@ -14,7 +14,7 @@ from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.facts import Fact, ToolEnd, ToolStart
 from plait.core.messages import ToolResult
-from plait.hands.snippets import Replacement
+from plait.hands.editing.snippets import Replacement
 from plait.kernel.tools import ToolContext
 from plait.tools.answer import Reply
 from plait.tools.changes import Changes
@@ -100,7 +100,7 @@ def test_a_refused_change_is_not_pending(kept: Toolbox, root: Path) -> None:
     assert () == kept.checkpoints.pending()
     done(kept.write_file("a", "one"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("plait.hands.atomic.os.rename", _fail)
+        patch.setattr("plait.hands.editing.atomic.os.rename", _fail)
         assert isinstance(kept.write_file("a", "two"), ToolResult)
     assert 1 == kept.checkpoints.rollback()
     assert "x\nx\n" == (root / "a").read_text()
@@ -227,7 +227,7 @@ class _Died(BaseException):
 
 def _dies_at(life: Life, step: str, nth: int) -> bool:
     """Roll back, and die just before the nth call of a system function beside the one that only looks."""
-    import plait.hands.atomic as atomic
+    import plait.hands.editing.atomic as atomic
     import plait.tools.undo as undo
 
     module, name = (undo, "rmdir") if step == "os.rmdir" else (atomic, step.removeprefix("os."))

@@ -11,12 +11,12 @@ from typing import Final
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands import textfile
-from plait.hands.atomic import Mode
-from plait.hands.change import Version, WritePlan, existing_version, plan_data
+from plait.hands.editing import textfile
+from plait.hands.editing.atomic import Mode
+from plait.hands.editing.change import Version, WritePlan, existing_version, plan_data
+from plait.hands.editing.textfile import TextFile
 from plait.hands.patches.parts import Hunk
 from plait.hands.patches.patched import patched
-from plait.hands.textfile import TextFile
 from plait.hands.workspace import Pinned
 
 _EXECUTE: Final = 0o111

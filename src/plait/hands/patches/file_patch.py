@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands import textfile
-from plait.hands.atomic import Mode
-from plait.hands.change import Removal, Version, plan_data, read_version
-from plait.hands.edit import plan_write
+from plait.hands.editing import textfile
+from plait.hands.editing.atomic import Mode
+from plait.hands.editing.change import Removal, Version, plan_data, read_version
+from plait.hands.editing.edit import plan_write
+from plait.hands.editing.locks import FileLocks, Key, key_of
 from plait.hands.git_metadata import refuse_git_metadata
-from plait.hands.locks import FileLocks, Key, key_of
 from plait.hands.patches.draft import Draft, check_new, executable, with_mark
 from plait.hands.patches.parts import FilePatch, Patch
 from plait.hands.patches.patch_plan import PatchPlan, Step

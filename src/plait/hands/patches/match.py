@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.near_match import Shift, folded, shift_between
+from plait.hands.editing.near_match import Shift, folded, shift_between
 from plait.hands.patches.hints import why_no_place
 from plait.hands.patches.parts import Hunk
 

@@ -10,10 +10,10 @@ import re
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.hands.editing.textfile import require_text
 from plait.hands.patches.parts import Hunk, Patch
 from plait.hands.patches.unified import parse_unified
 from plait.hands.patches.v4a import is_v4a, parse_hunks, parse_v4a
-from plait.hands.textfile import require_text
 
 PATCH_CHARS_MAX: Final = 8 * 1024 * 1024
 FILES_MAX: Final = 1_000

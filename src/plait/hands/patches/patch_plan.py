@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.atomic import Before, is_temporary
-from plait.hands.change import Removal, WritePlan, Written
-from plait.hands.diff import DiffSummary, summarise
-from plait.hands.versions import take_back
+from plait.hands.editing.atomic import Before, is_temporary
+from plait.hands.editing.change import Removal, WritePlan, Written
+from plait.hands.editing.diff import DiffSummary, summarise
+from plait.hands.editing.versions import take_back
 from plait.hands.workspace import Files
 
 Change = WritePlan | Removal
@@ -43,7 +43,7 @@ class Step:
 
     def diff(self, lines_max: int) -> str:
         """Return the change as a bounded unified diff."""
-        from plait.hands.diff import unified
+        from plait.hands.editing.diff import unified
 
         before, after = self._texts
         return unified(self.paths[-1], before, after, lines_max=lines_max)

@@ -12,7 +12,7 @@ from typing import Final
 
 from plait.core.errors import Refusal
 from plait.core.values import dataclass
-from plait.hands.near_match import Shift
+from plait.hands.editing.near_match import Shift
 from plait.hands.patches.match import Ground, Placed, bare, place, shift_of
 from plait.hands.patches.parts import Hunk, PatchLine
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from plait.core.errors import Refusal
 from plait.hands import beneath
-from plait.hands.locks import FileLocks
+from plait.hands.editing.locks import FileLocks
 from plait.hands.workspace import Workspace, WorkspaceOptions
 from plait.kernel.tools import Recovery, Tool
 from plait.tools.answer import Reply, refused

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plait.core.errors import Refusal
-from plait.hands.change import WritePlan
-from plait.hands.edit import plan_edit, plan_write
-from plait.hands.locks import FileLocks
+from plait.hands.editing.change import WritePlan
+from plait.hands.editing.edit import plan_edit, plan_write
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.snippets import Replacement
 from plait.hands.reading import Lines, Window, read_lines
-from plait.hands.snippets import Replacement
 from plait.hands.workspace import Pinned, Purpose, Workspace
 from plait.kernel.tools import Recovery, ToolContext
 from plait.tools.answer import Answer

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from plait.hands.atomic import is_temporary
+from plait.hands.editing.atomic import is_temporary
 from plait.hands.searching.walk import Walk, WalkRules
 from plait.hands.workspace import Workspace, WorkspaceOptions
 

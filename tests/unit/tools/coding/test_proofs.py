@@ -23,7 +23,7 @@ from plait.core.errors import REFUSAL_STATUS, Refusal
 from plait.core.facts import ToolEnd
 from plait.core.messages import ToolResult
 from plait.hands import beneath
-from plait.hands.locks import FileLocks
+from plait.hands.editing.locks import FileLocks
 from plait.kernel.tools import Tool, ToolContext, as_result
 from plait.tools.answer import refused
 from plait.tools.coding import (

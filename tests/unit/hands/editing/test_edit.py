@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.change import WriteIntent, Written, settle
-from plait.hands.edit import plan_edit, plan_write
-from plait.hands.locks import FileLocks
-from plait.hands.snippets import Replacement
+from plait.hands.editing.change import WriteIntent, Written, settle
+from plait.hands.editing.edit import plan_edit, plan_write
+from plait.hands.editing.locks import FileLocks
+from plait.hands.editing.snippets import Replacement
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground
 

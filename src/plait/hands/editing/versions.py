@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
-from plait.hands.atomic import AtomicWrite, remove, temporary_name
-from plait.hands.change import read_version
+from plait.hands.editing.atomic import AtomicWrite, remove, temporary_name
+from plait.hands.editing.change import read_version
 from plait.hands.workspace import Pinned
 
 TakenBack = Literal["restored", "already", "changed"]

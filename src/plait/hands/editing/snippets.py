@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
-from plait.hands import textfile
-from plait.hands.edit_hints import why_not_found
-from plait.hands.near_match import How, find_near
-from plait.hands.textfile import Newlines, Span, TextFile
+from plait.hands.editing import textfile
+from plait.hands.editing.edit_hints import why_not_found
+from plait.hands.editing.near_match import How, find_near
+from plait.hands.editing.textfile import Newlines, Span, TextFile
 
 _LINES_NAMED_MAX: Final = 20
 

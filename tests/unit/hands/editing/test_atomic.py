@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from plait.core.errors import Refusal
-from plait.hands.change import settle
-from plait.hands.edit import plan_write
+from plait.hands.editing.change import settle
+from plait.hands.editing.edit import plan_write
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground, python_environment
 
 _KILL_AT = """
 import os, signal, sys
-from plait.hands.edit import plan_write
+from plait.hands.editing.edit import plan_write
 from plait.hands.workspace import Workspace
 root, path, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 steps = 0
@@ -142,7 +142,7 @@ def test_a_read_only_place_is_refused(ground: Ground, as_ordinary_user: Callable
     code = """
 import sys
 from plait.core.errors import Refusal
-from plait.hands.edit import plan_write
+from plait.hands.editing.edit import plan_write
 from plait.hands.workspace import Workspace
 for path in ("shut/f", "shut/new", "shut/d/new"):
     try:

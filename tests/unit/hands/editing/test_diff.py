@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from plait.hands.diff import summarise, unified
+from plait.hands.editing.diff import summarise, unified
 
 TEXT = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"]), max_size=30).map("".join)
 RAGGED = st.tuples(TEXT, st.sampled_from(["", "x"])).map("".join)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plait.core.errors import Refusal
-from plait.hands.versions import TakenBack, Versions, take_back
+from plait.hands.editing.versions import TakenBack, Versions, take_back
 from plait.hands.workspace import Workspace
 from tests.unit.hands.ground import Ground
 

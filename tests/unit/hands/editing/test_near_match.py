@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from plait.hands.near_match import find_near
-from plait.hands.textfile import replace_spans
+from plait.hands.editing.near_match import find_near
+from plait.hands.editing.textfile import replace_spans
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, Self
 
 from plait.core.errors import Refusal
-from plait.hands import textfile
-from plait.hands.atomic import AtomicWrite, Before, Mode, is_temporary, is_unchanged, remove, temporary_name
-from plait.hands.diff import DiffSummary, summarise, unified
+from plait.hands.editing import textfile
+from plait.hands.editing.atomic import AtomicWrite, Before, Mode, is_temporary, is_unchanged, remove, temporary_name
+from plait.hands.editing.diff import DiffSummary, summarise, unified
+from plait.hands.editing.snippets import Replaced
+from plait.hands.editing.textfile import EDITED_BYTES_MAX
 from plait.hands.git_metadata import refuse_git_metadata
 from plait.hands.refusals import refusal_from
-from plait.hands.snippets import Replaced
-from plait.hands.textfile import EDITED_BYTES_MAX
 from plait.hands.workspace import Pinned, refuse_unless_regular
 
 _CHUNK_BYTES: Final = 1 << 20

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plait.core.errors import Refusal
-from plait.hands import textfile
-from plait.hands.change import Version, WritePlan, check_expected, existing_version, plan_data, read_version
+from plait.hands.editing import textfile
+from plait.hands.editing.change import Version, WritePlan, check_expected, existing_version, plan_data, read_version
+from plait.hands.editing.snippets import Replaced, Replacement, check_replacement, replace_snippet
+from plait.hands.editing.textfile import Newlines, TextFile
 from plait.hands.git_metadata import refuse_git_metadata
-from plait.hands.snippets import Replaced, Replacement, check_replacement, replace_snippet
-from plait.hands.textfile import Newlines, TextFile
 from plait.hands.workspace import Pinned
 
 

@@ -15,7 +15,7 @@ from os.path import commonprefix
 from typing import Final, Literal
 
 from plait.core.values import dataclass
-from plait.hands.textfile import Span, newline_at
+from plait.hands.editing.textfile import Span, newline_at
 
 How = Literal["", "blanks", "indentation", "characters"]
 """In what a snippet and its place differ; empty when they do not."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.errors import Refusal
-from plait.hands.textfile import decode, find_spans, replace_spans, with_newlines
+from plait.hands.editing.textfile import decode, find_spans, replace_spans, with_newlines
 
 BYTES = st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\r", b"\xc3\xa9", b"\xff", b"\xe2\x82", b" "])).map(b"".join)
 MIXED = st.lists(st.sampled_from(["a", "b", "\n", "\r\n"]), max_size=14)

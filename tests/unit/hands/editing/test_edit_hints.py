@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plait.hands.edit_hints import why_not_found
+from plait.hands.editing.edit_hints import why_not_found
 
 
 @pytest.mark.parametrize(

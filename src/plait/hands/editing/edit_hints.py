@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plait.hands.near_match import folded
+from plait.hands.editing.near_match import folded
 
 _COMPARED_CHARS_MAX: Final = 2_000_000
 _LINE_NUMBER: Final = re.compile(r"[ \t]*\d+(?:\t|: ?|\| ?|→)")

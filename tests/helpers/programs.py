@@ -53,6 +53,8 @@ class Program:
     sayings: tuple[Saying, ...]
     events: tuple[tuple[int, Event], ...] = ()
     together: int = 10
+    busy: int = 0
+    """So often each request for a summary fails first; with three a list stands in."""
     rules: Rules = field(
         default_factory=lambda: Rules(8, Retry(3, base_s=1), Guards(2, 4, 2), Shrinking(keep_last_units=2, tries_max=2))
     )
@@ -97,6 +99,9 @@ class ProgramWorld(World):
 
     def _think(self, state: State, ask: Think) -> Any:
         if ask.purpose == "compaction":
+            tried = state.retry.attempt if state.retry is not None and state.retry.purpose else 0
+            if tried < self._program.busy:
+                return failed("overloaded")
             return said(f"notes {state.epoch}")
         saying = self._saying(state.steps)
         overflows = saying.failures.count("context_overflow")
@@ -223,4 +228,5 @@ programs = st.builds(
     # One at a boundary: a host asked again after a crash would otherwise come with the next one early.
     st.lists(_events, max_size=3, unique_by=lambda event: event[0]).map(tuple),
     st.integers(1, 3),
+    st.sampled_from([0, 0, 1, 2, 3]),
 )

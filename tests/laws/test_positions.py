@@ -34,6 +34,7 @@ EVERYTHING = Program(
     ),
     events=((2, "steer"), (6, "hook"), (3, "compact")),
     together=1,
+    busy=1,
 )
 
 

@@ -5,7 +5,7 @@ Floor: 5. Owns: finding that in the journal; never: making a summary (`resetting
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -80,7 +80,7 @@ def standing_in(facts: Iterable[Fact]) -> Standing | None:
     return found
 
 
-def _after(found: Standing | None, fact: Reset, history: list[Message]) -> Standing | None:
+def _after(found: Standing | None, fact: Reset, history: Sequence[Message]) -> Standing | None:
     """Return the summary that stands after a replacement."""
     if fact.why == "compaction":
         return Standing(fact.start, len(fact.messages), tuple(history[fact.start : fact.end]), found)
@@ -88,12 +88,14 @@ def _after(found: Standing | None, fact: Reset, history: list[Message]) -> Stand
         return None
     if fact.why == UNCOMPACT and (fact.start, fact.end) == (found.at, found.at + found.length):
         return found.beneath
+    by = len(fact.messages) - (fact.end - fact.start)
     if fact.start >= found.at + found.length:
-        return found
+        return replace(found, beneath=_after(found.beneath, _shifted(fact, len(found.old) - found.length), ()))
     if fact.end <= found.at:
-        return _moved(found, len(fact.messages) - (fact.end - fact.start))
+        return replace(found, at=found.at + by, beneath=_after(found.beneath, fact, ()))
     return None  # a host, a rewind or a clear has changed what stood there
 
 
-def _moved(found: Standing | None, by: int) -> Standing | None:
-    return None if found is None else replace(found, at=found.at + by, beneath=_moved(found.beneath, by))
+def _shifted(fact: Reset, by: int) -> Reset:
+    """Return a replacement as it would have been with what stands before it taken back."""
+    return replace(fact, start=fact.start + by, end=fact.end + by)

@@ -13,7 +13,7 @@ import pytest
 from plait.core.facts import Observation, ToolEnd
 from plait.store.layout import state_home
 from plait.store.opening import load_journal
-from plait.testing import Call, Say, ScriptServer
+from plait.testing import Call, Request, Say, ScriptServer
 from tests.e2e.command import PLAIT, Ran, environment, plait, plait_each, start, wait_until
 from tests.helpers.terminals import on_terminal
 
@@ -84,7 +84,7 @@ def test_commands_run_unasked_in_a_sandbox(work: Path) -> None:
     assert ["Read-only file system", "unreachable"] == [
         words for text, words in zip(told[1:3], ("Read-only file system", "unreachable"), strict=True) if words in text
     ]
-    assert [LEVEL] * 3 == levels(ran)[:3]
+    assert [*[LEVEL] * 4, None] == levels(ran)
     begun = next(fact.data for fact in facts(ran) if isinstance(fact, Observation) and fact.type == "session_start")
     assert ("auto", str(work)) == (begun["sandbox_mode"], begun["sandbox_policy"]["workspace"])  # type: ignore[index]
     assert "sandbox" not in str(server.requests[0].tools) + str(server.requests[0].messages[0])
@@ -121,6 +121,26 @@ def test_without_a_fence_nothing_runs_unasked(work: Path, broken: dict[str, str]
     assert [1, 1] == [ran.err.count(f"{NO_FENCE}: bwrap: no permission") for ran in (denied, yes)]
     assert (2, "ConfigError", True) == (on.code, on.json["error"]["class"], "--sandbox auto" in on.err)
     assert (True, 6) == ((work / "made").exists(), len(server.requests))
+
+
+def test_a_fence_that_fails_later_is_no_success(work: Path, broken: dict[str, str]) -> None:
+    """What was judged with a fence in view never runs without one, and the run does not end as if it had."""
+    place = Path(broken["PATH"].partition(":")[0]) / "bwrap"
+    place.write_text(f'#!/bin/sh\n[ -e {work.parent}/off ] || exec {shutil.which("bwrap")} "$@"\n' + place.read_text())
+
+    def script(request: Request) -> Call | str:
+        if request.turns == 1:
+            (work.parent / "off").touch()
+        return "Done." if request.turns == 2 else shell(f"touch {request.turns}")
+
+    with ScriptServer(script) as server:
+        ran = plait(*line(server), cwd=work, env=environment(**broken))
+
+    assert (1, ["sandbox"], {"0"}) == (
+        ran.code,
+        [each["by"] for each in ran.json["denials"]],
+        {path.name for path in work.iterdir()},
+    )
 
 
 def test_a_person_is_asked_where_there_is_no_fence(work: Path, broken: dict[str, str]) -> None:

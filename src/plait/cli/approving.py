@@ -30,7 +30,7 @@ NOBODY_FOR_WISH: Final = (
     "Not run: a rule or a hook of the user's wants them to be asked, and there is no terminal to ask on. Do not try it "
     "again. Go on without it, or say in your answer what should be run."
 )
-UNABLE: Final = "Not run: the tool has no way into the sandbox."
+UNABLE: Final = "Not run: there was no way into the sandbox."
 DECLINED: Final = "Not run: the user said no. Do not try it again; ask what to do instead, or go on without it."
 _YES: Final = frozenset({"y", "yes"})
 _NO: Final = frozenset({"n", "no"})
@@ -43,7 +43,7 @@ class Denial:
 
     call: ToolCall
     by: Literal["user", "nobody", "rule", "sandbox"]
-    """`nobody`: there was nobody to ask. `sandbox`: the tool has no way into it."""
+    """`nobody`: there was nobody to ask. `sandbox`: there was no way into it."""
     wish: str = ""
     """Why a person had to be asked, where a rule or a hook wanted it: `--yes` is no answer to that."""
     rule: str | None = None

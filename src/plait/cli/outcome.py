@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def unfenced(self) -> Sequence[Denial]:
-        """Calls that were not run because their tool has no way into the sandbox."""
+        """Calls that were not run because there was no way into the sandbox."""
         return [denial for denial in self.denials if denial.by == "sandbox"]
 
     @property
@@ -88,7 +88,7 @@ class Outcome:
         names = ", ".join(sorted({denial.call.name for denial in self.unfenced}))
         return ToolFault(
             f"{_calls(len(self.unfenced))} not run: no way into the sandbox for {names}",
-            hint="give the tool one with Tool(sandbox=...), or run with --sandbox auto",
+            hint="a tool of your own needs Tool(sandbox=...); for others see plait doctor sandbox",
         )
 
     def to_dict(self) -> dict[str, object]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from plait.events.named import EventCallback, NamedEvent
 
 _TIMEOUT_S: Final = 3_600.0
+_UNMADE: Final = "bwrap: "
+"""How the output of a command begins around which no fence could be made after all: it is bubblewrap's own."""
 ADVICE: Final = "The user can allow more: --sandbox-network HOST, [sandbox] in plait.toml, or --sandbox off"
 
 
@@ -71,22 +73,33 @@ def outcome_of(confinement: Confinement) -> Mapping[str, object]:
 
 
 def hearing(confinement: Confinement, denials: list[Denial], show: EventCallback) -> EventCallback:
-    """Return a handler that shows events and notes the calls of tools that have no way into the sandbox."""
-    if confinement.mode != "on":
+    """Return a handler that shows events and notes the calls that did not run for want of a way into the sandbox."""
+    if confinement.late is None:
         return show
-    from plait.tools.answer import refused
-    from plait.tools.fenced_executor import cannot_run
-
     calls: dict[str, ToolCall] = {}
 
     def hear(name: str, event: NamedEvent) -> None:
         if isinstance(event, named.ToolCall):
             calls[event.call_id] = ToolCall.of(event.call_id, event.name, event.args)
-        elif isinstance(event, named.ToolResult) and event.result == refused(cannot_run(event.name)).content:
-            denials.append(Denial(calls[event.call_id], "sandbox"))
+        elif isinstance(event, named.ToolResult):
+            call = calls.pop(event.call_id, None)
+            if call is not None and _found_no_way_in(event):
+                denials.append(Denial(call, "sandbox"))
         show(name, event)
 
     return hear
+
+
+def _found_no_way_in(event: named.ToolResult) -> bool:
+    """Say whether a call ended before its fence stood, or its tool was refused one."""
+    if event.result.startswith(_UNMADE):
+        return True
+    if event.status != "error":
+        return False
+    from plait.tools.answer import refused
+    from plait.tools.fenced_executor import cannot_run
+
+    return event.result == refused(cannot_run(event.name)).content
 
 
 def missing_words(reason: str, *, says_yes: bool, is_asked: bool) -> str:

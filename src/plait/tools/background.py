@@ -110,7 +110,7 @@ class Background:
             wanted = Wanted.of(command, timeout, unit, wait_before_s)
             intent = None if call is None or not self.board.is_kept else call.intent
             name = self.board.jobs.spool.new_name() if intent is None else str(intent["job"])
-            return self._started(*self._start(name, wanted))
+            return _behind(self._started(*self._start(name, wanted)), self._shell.level)
         except Refusal as refusal:
             return _refused(refusal)
 
@@ -180,12 +180,16 @@ class Background:
                 return None
             jobs = self.board.jobs
             jobs.spool.prepare()
-            return {"job": jobs.spool.new_name(), "boot": jobs.boot}
+            level = self._shell.level
+            told: dict[str, object] = {} if level is None else {"sandbox": level}
+            return {"job": jobs.spool.new_name(), "boot": jobs.boot, **told}
 
         def settle(keywords: Mapping[str, object], context: ToolContext) -> Reply:
             if context.intent is None or not self.board.is_kept:
                 raise Refusal("NOT_FOUND", "what became of the job is kept elsewhere", hint="")
-            return self._settled(str(context.intent["job"]), str(context.intent["boot"]))
+            return _behind(
+                self._settled(str(context.intent["job"]), str(context.intent["boot"])), context.intent.get("sandbox")
+            )
 
         return Recovery(intend, settle)
 
@@ -306,6 +310,11 @@ class Background:
             mark=self.board.jobs.spool.mark,
             fence=self._shell.fence,
         )
+
+
+def _behind(reply: Reply, level: object) -> Reply:
+    """Return what is told of a job, with what its fence is made of, for programs."""
+    return reply if level is None or isinstance(reply, ToolResult) else (reply[0], {**reply[1], "sandbox": level})
 
 
 def completion_notice(completions: list[dict[str, object]]) -> str:

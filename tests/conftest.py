@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.helpers.campaigns import Campaign
 from tests.helpers.disks import small_disk as mounted_disk
+from tests.helpers.grouping import Grouping, is_wanted
 from tests.helpers.privileges import run_unprivileged
 
 settings.register_profile(
@@ -70,6 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
     config.pluginmanager.register(_Watch())
+    if is_wanted(config):
+        config.pluginmanager.register(Grouping(lambda: own_home(Path(os.environ["HOME"]).parent)))
     config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")
 
 
@@ -124,8 +127,15 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def home(_homes: Path) -> Iterator[Path]:
     """Give the test an empty home and a clean environment, and put the old environment back."""
+    with own_home(_homes) as folder:
+        yield folder
+
+
+@contextmanager
+def own_home(homes: Path) -> Iterator[Path]:
+    """Make an empty home among others and a clean environment, and put the old environment back."""
     before = dict(os.environ)
-    folder = _homes / str(next(_HOMES))
+    folder = homes / str(next(_HOMES))
     folder.mkdir()
     for name in filter(_is_unwanted, before):
         del os.environ[name]
@@ -139,11 +149,13 @@ def home(_homes: Path) -> Iterator[Path]:
         GIT_CONFIG_NOSYSTEM="1",
         PLAIT_AWARENESS="off",  # most tests say word for word what a model gets; those of the senses turn them on
     )
-    yield folder
-    after = dict(os.environ)
-    for name in after.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before.items() - after.items())
+    try:
+        yield folder
+    finally:
+        after = dict(os.environ)
+        for name in after.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before.items() - after.items())
 
 
 @pytest.fixture

@@ -9,14 +9,10 @@ from collections.abc import Mapping
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
-from plait.core.facts import ToolEnd
 from plait.core.ids import new_id
 from plait.core.messages import ToolCall
-from plait.core.side_calls import side_call_told
-from plait.engine.recovery import resolver
 from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up
-from plait.session.live import Live
 from plait.session.mcp import take_over
 from plait.session.readying import begin, held, policy_of
 from plait.session.session import Session
@@ -70,17 +66,3 @@ def execute_tool_call(
         result = conversation.call(call, policy_of(session, live), cancel=signal)
         catch_up(session, live)
         return result.content
-
-
-def settle_side_calls(session: Session, live: Live) -> None:
-    """Record what became of calls whose process ended first; what still runs is stopped, as nobody waits for it."""
-    found, live.standing.side_calls = live.standing.side_calls, ()
-    resolve = resolver(live.conversation.terms.tools, policy_of(session, live).finishing)
-    nobody = Cancel()
-    nobody.cancel("interrupted")
-    for call, start in found:
-        result = resolve(call, start, nobody).result
-        told = None if result is None else side_call_told(call, ToolEnd(result))
-        if told is not None:
-            live.conversation.note(told)
-    live.conversation.commit()

@@ -132,9 +132,9 @@ def begin(session: Session, live: Live) -> None:
         live.conversation.note(Observation("recovered", told))
         standing.recovery = None
     if standing.side_calls:
-        from plait.session.executing import settle_side_calls  # most sessions have none
+        from plait.session.side_calls import settle_side_calls  # most sessions have none
 
-        settle_side_calls(session, live)
+        settle_side_calls(live, policy_of(session, live).finishing)
 
 
 def sections_now(live: Live) -> tuple[Section, ...]:

@@ -1,4 +1,4 @@
-"""The shape of the rooms: each wall stops its sample, and the real tree stands inside all of them."""
+"""The shape of the rooms: each wall stops its sample. That the real tree stands inside of them `make lint` says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tools import check_shape
-
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def offences_of(root: Path, code: str, place: str = "src/plait/core/sample.py") -> list[str]:
@@ -24,13 +22,6 @@ def offences_of(root: Path, code: str, place: str = "src/plait/core/sample.py") 
 def lines(count: int, line: str = "    pass") -> str:
     """Return `count` lines of filling."""
     return "\n".join([line] * count)
-
-
-def test_the_real_tree_stands_inside_the_walls() -> None:
-    """No file of the repository passes a hard wall."""
-    folders = [REPOSITORY / name for name in ("src", "tests", "tools", "bench")]
-
-    assert "" == "\n".join(check_shape.check(folders).offences)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from plait.engine.recovery import nobody_knows
 from plait.kernel.ports import Options, Setup
 from plait.kernel.tools import Tool, ToolTable
 from plait.models.chat_model import chat_model
-from plait.models.profiles import profile_named
+from plait.models.known_profiles import profile_named
 from plait.testing import Request, ScriptServer, VirtualClock, faults
 from plait.testing.faults import Step
 from plait.wire.chat_encode import encode_message, head

@@ -16,7 +16,8 @@ from plait.core.messages import user
 from plait.kernel.effects import Think
 from plait.kernel.ports import Options, Setup
 from plait.models.chat_model import chat_model
-from plait.models.profiles import EndpointProfile, profile_named
+from plait.models.known_profiles import profile_named
+from plait.models.profiles import EndpointProfile
 from plait.testing import Request, ScriptServer
 from plait.wire.profile import WireName
 from tests.peers.comparing import differences

@@ -22,9 +22,10 @@ from plait.core.usage import Usage
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.foreign import document_of, failure_of_client
+from plait.models.known_profiles import profile_of
 from plait.models.loading import Shown, wire_for
 from plait.models.pinning import pin_of
-from plait.models.profiles import EndpointProfile, profile_of
+from plait.models.profiles import EndpointProfile
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import message_dicts, tool_dict
 from plait.wire.encoding import answer_format

@@ -14,7 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from plait.core.errors import ConfigError
 from plait.core.values import dataclass
 from plait.models.http.routes import is_private
-from plait.models.profiles import EndpointProfile, profile_named, profile_of
+from plait.models.known_profiles import profile_named, profile_of
+from plait.models.profiles import EndpointProfile
 
 _PATHS: Final = ("/chat/completions", "/responses", "/messages", "/completions", "/models")
 DEFAULT_ENDPOINT: Final = "https://openrouter.ai/api/v1"

@@ -26,7 +26,8 @@ from plait.models.completion import Completion, completion_of
 from plait.models.credentials import Credentials, Given
 from plait.models.endpoint import Endpoint
 from plait.models.errors import to_error
-from plait.models.profiles import EndpointProfile, profile_of
+from plait.models.known_profiles import profile_of
+from plait.models.profiles import EndpointProfile
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
 from plait.wire.chat_decode import ChatDecoder
 from plait.wire.chat_encode import PATH

@@ -1,6 +1,6 @@
 """The known endpoints.
 
-Floor: 2. Owns: data, looked up by `plait.models.profiles`; never: code.
+Floor: 2. Owns: data, looked up by `plait.models.known_profiles`; never: code.
 
 From these providers' documentation, the reports of their users and general knowledge, as of November 2026; nothing here
 was tried with a key. An option of the spec or the command line wins over every row, and `plait probe` finds out what is

@@ -1,8 +1,9 @@
 """What is known of an endpoint before the first request: its wire, its key, what it takes and reports.
 
-Floor: 2. Owns: the shape of an endpoint's profile and how one is found for a host; never: a price, a branch on a name.
+Floor: 2. Owns: the shape of an endpoint's profile; never: which there are, a price, a branch on a name.
 
-The table itself is data and stands in `profile_table`. A host that is not in it gets the most careful profile there is.
+The table itself is data and stands in `profile_table`; `known_profiles` looks up in it. A host that is not in it gets
+the most careful profile there is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import field, replace
 from typing import Any, Final, cast
 
 from plait.core.values import dataclass
-from plait.models.http.routes import is_private
 from plait.wire.profile import WireName, WireProfile
 
 ANTHROPIC_VERSION: Final = "2023-06-01"
@@ -97,24 +97,6 @@ class EndpointProfile:
         return replace(self, wire=spoken, context_window=traits.context_window or self.context_window, models=())
 
 
-def profile_of(host: str) -> EndpointProfile:
-    """Return the profile for a host: from the table, else that of local servers, else the careful one."""
-    from plait.models.profile_table import LOCAL, PROFILES, UNKNOWN
-
-    host = host.lower().rstrip(".")
-    for profile in PROFILES:
-        if any(_matches(host, pattern) for pattern in profile.hosts):
-            return profile
-    return LOCAL if is_private(host) else UNKNOWN
-
-
-def profile_named(name: str) -> EndpointProfile | None:
-    """Return the profile of a provider by its name (`openai`, `local`, …), None for a name nobody has."""
-    from plait.models.profile_table import LOCAL, PROFILES
-
-    return next((profile for profile in (*PROFILES, LOCAL) if profile.name == name), None)
-
-
 def with_wire(profile: EndpointProfile, wire: WireName) -> EndpointProfile:
     """Return the profile of the same endpoint for a wire that it also speaks.
 
@@ -134,7 +116,3 @@ def with_wire(profile: EndpointProfile, wire: WireName) -> EndpointProfile:
         return replace(profile, wire=spoken, models=models)
     headers = {"anthropic-version": ANTHROPIC_VERSION, **profile.headers}
     return replace(profile, wire=replace(spoken, reasoning_echo="always"), headers=headers, models=models)
-
-
-def _matches(host: str, pattern: str) -> bool:
-    return host.endswith(pattern) if pattern.startswith(".") else host == pattern

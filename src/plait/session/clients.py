@@ -18,8 +18,9 @@ from plait.models.backend import Backend, BackendOptions
 from plait.models.client_model import Callbacks, Client, ClientModel, host_of
 from plait.models.credentials import Credentials, credentials_for
 from plait.models.endpoint import Endpoint, endpoint_of
+from plait.models.known_profiles import profile_of
 from plait.models.openai_client import Chat, OpenAI
-from plait.models.profiles import EndpointProfile, profile_of
+from plait.models.profiles import EndpointProfile
 from plait.models.support import with_support
 from plait.models.transport import Network, Timeouts
 from plait.session.spec_terms import COPILOT, check_spec, is_structured, key_source_of, program_of, streams_of

@@ -14,7 +14,7 @@ import pytest
 from plait.core.exchange import ProviderFailed
 from plait.models.allowance import seconds_until_back
 from plait.models.chat_model import chat_model
-from plait.models.profiles import profile_named
+from plait.models.known_profiles import profile_named
 from tests.unit.models.talking import TALKS
 
 SPENT = {"error": {"message": "You have reached your usage limit for this billing cycle"}}

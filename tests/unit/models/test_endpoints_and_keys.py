@@ -9,9 +9,9 @@ from plait.core.exchange import ProviderFailed
 from plait.models.credentials import Credentials, FromEnv, credentials_for
 from plait.models.endpoint import default_endpoint, endpoint_of, kept_address
 from plait.models.http.routes import Route, destination_of, is_private, route_of
+from plait.models.known_profiles import profile_named, profile_of
 from plait.models.pool import RECOVERY_S, CredentialPool
 from plait.models.profile_table import PROFILES
-from plait.models.profiles import profile_named, profile_of
 from plait.models.transport import Network
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from plait.models.chat_model import chat_model
 from plait.models.endpoint import endpoint_of
+from plait.models.known_profiles import profile_named, profile_of
 from plait.models.prices import bundled_prices
 from plait.models.profile_table import LOCAL, PROFILES, UNKNOWN
-from plait.models.profiles import EndpointProfile, ModelTraits, profile_named, profile_of, with_wire
+from plait.models.profiles import EndpointProfile, ModelTraits, with_wire
 from plait.testing import Say, ScriptServer
 from plait.wire.profile import WireProfile
 from tests.unit.models.talking import talk_sync, text_of

@@ -14,7 +14,8 @@ from plait.core.messages import ToolResult
 from plait.engine.structured import ANSWER_TOOL
 from plait.models.chat_model import ChatModel
 from plait.models.endpoint import endpoint_of
-from plait.models.profiles import EndpointProfile, profile_of, with_wire
+from plait.models.known_profiles import profile_of
+from plait.models.profiles import EndpointProfile, with_wire
 from plait.testing import Call, Say, ScriptServer
 from plait.wire.profile import WireName, WireProfile
 from tests.unit.engine.runs import Colour, both, run

@@ -21,8 +21,8 @@ from plait.engine.spec import AgentSpec, default_specification, load_specificati
 from plait.engine.spec_entry import APPLIED, apply_entry
 from plait.models.chat_model import chat_model
 from plait.models.key_sources import FromKeyring
+from plait.models.known_profiles import profile_named
 from plait.models.openai_client import OpenAI
-from plait.models.profiles import profile_named
 from plait.models.subprocess_client import SubprocessOpenAI
 from plait.models.transport import Network
 from plait.session.clients import create_client

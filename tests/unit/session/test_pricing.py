@@ -16,9 +16,9 @@ from plait.core.errors import ConfigError, PricingLimitExceededError
 from plait.engine.spec import default_specification
 from plait.models.azure_prices import azure_price
 from plait.models.http.sync_http import SyncTransport
+from plait.models.known_profiles import profile_named
 from plait.models.openai_client import OpenAI
 from plait.models.prices import Price, PriceTable, user_prices_path
-from plait.models.profiles import profile_named
 from plait.models.registry import Descriptor, ModelRegistry, Provider
 from plait.session.clients import create_client
 from plait.session.pricing import check_price, kept_meters

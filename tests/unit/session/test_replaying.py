@@ -20,8 +20,8 @@ from plait.engine.request_form import FORM
 from plait.engine.spec import default_specification
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
+from plait.models.known_profiles import profile_named
 from plait.models.openai_client import OpenAI
-from plait.models.profiles import profile_named
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session

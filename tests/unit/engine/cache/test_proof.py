@@ -17,7 +17,7 @@ from plait.engine.cache.proof import (
     judge,
     rules_of,
 )
-from plait.models.profiles import profile_named
+from plait.models.known_profiles import profile_named
 from plait.wire.usage import read_usage
 
 TTL_S = 3_600.0

@@ -22,11 +22,11 @@ from plait.core.errors import (
 from plait.kernel.effects import Interrupted
 from plait.models.credentials import credentials_for
 from plait.models.endpoint import endpoint_of
+from plait.models.known_profiles import profile_of
 from plait.models.probes import probing
 from plait.models.probes.asking import OUTPUT_TOKENS, AskingOptions
 from plait.models.probes.findings import MEANINGS, Dossier, Finding
 from plait.models.probes.questions import COLOUR, THINKING_TOKENS
-from plait.models.profiles import profile_of
 from plait.models.support import support_of, with_support
 from plait.testing import Call, Raw, Request, Say, ScriptServer, unused_url
 from plait.testing.faults import Html, Stall, Status

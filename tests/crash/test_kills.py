@@ -45,7 +45,7 @@ def test_a_kill_at_any_point_loses_and_repeats_nothing(
     victims: Victims, points: dict[str, int], tmp_path: Path, campaign: Campaign, colour: str
 ) -> None:
     """SIGKILL before, in and after every write, sync, effect and acknowledgement of a turn, then a resume."""
-    for kill_at in campaign.each(range(1, points[colour] + 1), fast=25):
+    for kill_at in campaign.each(range(1, points[colour] + 1), fast=10):
         folder = tmp_path / str(kill_at)
         folder.mkdir()
         assert not victims.live(Order(str(folder), colour, kill_at)) or colour == "async"
@@ -57,7 +57,7 @@ def test_kills_of_recoveries_lose_and_repeat_nothing(
     victims: Victims, points: dict[str, int], tmp_path: Path, campaign: Campaign
 ) -> None:
     """Process after process is killed, each at a random point of its life, until one comes to the end."""
-    for seed in campaign.seeds(fast=20, full=2_000):
+    for seed in campaign.seeds(fast=8, full=2_000):
         dice = random.Random(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

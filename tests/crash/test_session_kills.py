@@ -54,7 +54,7 @@ def test_a_reducing_turn_comes_to_the_same_history_after_any_kill(
     whole.mkdir()
     assert victims.live(Order(str(whole), kind="reduce"))
     assert REDUCED == words(state_in(whole))
-    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=25):
+    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=8):
         folder = tmp_path / str(kill_at)
         folder.mkdir()
         assert not victims.live(Order(str(folder), kill_at=kill_at, kind="reduce"))
@@ -80,7 +80,7 @@ def test_a_turn_that_is_summarised_comes_to_the_same_history_after_any_kill(
     assert (WORDS, SUMMARY, "Done.") == (expected[0], expected[1], expected[-1])
     shrunk = [entry.fact for entry in load_journal(journal_in(whole)).entries if isinstance(entry.fact, Reset)]
     assert 2 <= len(shrunk)
-    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=8):
+    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=5):
         folder = tmp_path / str(kill_at)
         folder.mkdir()
         assert not victims.live(Order(str(folder), kill_at=kill_at, kind="shrink"))
@@ -132,7 +132,7 @@ def test_a_replaced_history_is_the_old_or_the_new_one_after_any_kill(
     assert ["One?", LONG, "Two?", LONG, "Three?", "Short."] == words(old)
     assert ([] if kind == "clear" else [SUMMARY, "Three?", "Short."]) == words(new)
     assert old.usage != new.usage
-    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=20):
+    for kill_at in campaign.each(range(1, int((whole / "points").read_text()) + 1), fast=6):
         folder = tmp_path / str(kill_at)
         shutil.copytree(grown, folder)
         assert not victims.live(Order(str(folder), kill_at=kill_at, kind=kind))

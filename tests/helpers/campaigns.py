@@ -43,10 +43,10 @@ class Campaign:
         )
 
     def each(self, items: Sequence[T], fast: int) -> Iterator[T]:
-        """Give every item of this part, in an order that spreads over all of them; without the runner only `fast`."""
+        """Give every item of this part, in an order that spreads over all of them; without the runner `fast` of them."""
         if not self.is_full:
-            step = max(1, len(items) // fast)
-            yield from self._counted(items[::step])
+            count = min(fast, len(items))
+            yield from self._counted([items[number * len(items) // count] for number in range(count)])
             return
         mine = [*items[self.part :: self.parts]]
         # Whenever the time is over, what was tried lies everywhere and not only at the beginning.

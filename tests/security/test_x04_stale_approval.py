@@ -201,7 +201,7 @@ def test_a_race_for_the_path(ground: Ground, campaign: Campaign, inside: bool) -
     stop, outcomes = threading.Event(), {"ok": 0, "stale": 0, "denied": 0}
     thread = exchanging(ground, (own if inside else ground.good, ground.victim), stop)
     try:
-        for number in campaign.each(range(100_000), 400):
+        for number in campaign.each(range(100_000), 150):
             name = f"n{number}"
             call = ToolCall.of(name, "write_file", {"path": f"link/{name}", "content": "x"})
             look = ground.box.look(call)

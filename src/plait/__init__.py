@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from plait.core.redact import redact_secrets
     from plait.core.usage import Usage
     from plait.engine.agent import Agent
+    from plait.engine.agent_spec import AgentSpec, safe_model_name
     from plait.engine.approval import Approver, AutoApprover, decide
     from plait.engine.budget import Budget
     from plait.engine.budget_guard import BudgetGuard
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from plait.engine.profile import Profile, load_profile
     from plait.engine.result import RunResult
     from plait.engine.risk_judge import RiskJudge
-    from plait.engine.spec import AgentSpec, load_specification, safe_model_name, validate_schema
+    from plait.engine.spec import load_specification, validate_schema
     from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
     from plait.events.named import EventCallback, NamedEvent
     from plait.hands.containers import DockerSandbox, LocalSandbox, make_sandbox
@@ -215,7 +216,8 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.engine.kernel_face", "ToolRegistry ToolSpec build_runtime"),
         ("plait.engine.limits", "Limits SessionLimits"),
         ("plait.engine.result", "RunResult"),
-        ("plait.engine.spec", "AgentSpec load_specification safe_model_name validate_schema"),
+        ("plait.engine.agent_spec", "AgentSpec safe_model_name"),
+        ("plait.engine.spec", "load_specification validate_schema"),
         ("plait.engine.telemetry", "JsonlTelemetry NullTelemetry"),
         ("plait.events.named", "EventCallback NamedEvent"),
         ("plait.hands.containers", "DockerSandbox LocalSandbox make_sandbox"),

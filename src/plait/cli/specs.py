@@ -5,7 +5,7 @@ Floor: 7. Owns: which tools a run has when nobody says; never: the choice of a m
 
 from __future__ import annotations
 
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 from plait.tools import definitions
 from plait.tools.spec import schema_entry
 

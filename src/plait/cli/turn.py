@@ -24,7 +24,8 @@ from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
 from plait.core.messages import Image
-from plait.engine.spec import AgentSpec, load_specification, model_of
+from plait.engine.agent_spec import AgentSpec, model_of
+from plait.engine.spec import load_specification
 from plait.engine.spec_entry import apply_entry
 from plait.kernel.rules import Retry
 from plait.models.endpoint import shown_address

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 
 from plait.core.errors import ConfigError
-from plait.engine.spec import AgentSpec, safe_model_name, validate_schema
+from plait.engine.agent_spec import AgentSpec, safe_model_name
+from plait.engine.spec import validate_schema
 from plait.models.endpoint import endpoint_of
 from plait.models.probes.findings import Dossier
 from plait.models.support import support_of

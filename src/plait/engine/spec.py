@@ -1,4 +1,4 @@
-"""Agent specs: the JSON that says which model an agent asks and which tools it has.
+"""Agent specs found, and checked.
 
 Floor: 4. Owns: where a spec is looked for and what is said of a wrong one; never: what an agent does with it.
 """
@@ -14,30 +14,16 @@ from typing import Final, Literal
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
 from plait.core.strict_json import JsonInvalid, parse
+from plait.engine.agent_spec import RUN, AgentSpec, invalid, safe_model_name, specs_of
 from plait.engine.documents import read_document
 from plait.engine.spec_contents import faults_in
 from plait.engine.spec_fields import FIELDS, MAY_HOLD_SECRETS, WANTED, fits
 from plait.tools.library import default_tool_spec
 
-RUN: Final = "run://"
 _NAMES: Final = ("agent_spec_{}.json", "inferred_tool_schema_{}.json", "tool_schema_{}.json")
 _DEFAULT_FUNCTIONS: Final = ("t_read", "t_write", "t_update", "t_run")
 _SIMILAR: Final = 0.8
 _SIZE_BYTES_MAX: Final = 16 * 1024 * 1024
-
-
-class AgentSpec(dict[str, object]):
-    """An agent spec: a plain dict that knows where it came from and what it was asked for with.
-
-    What `load_specification` was given counts where the spec itself says nothing.
-    """
-
-    def __init__(self, data: Mapping[str, object], *, source: str = "", model: str = "", endpoint: str = "") -> None:
-        super().__init__(data)
-        self.source = source
-        """Path of the file; empty for a spec that was never in one."""
-        self.asked_model = model
-        self.asked_endpoint = endpoint
 
 
 def load_specification(
@@ -62,7 +48,7 @@ def load_specification(
     """
     if not inference_db:
         return _found(model, endpoint, spec_path)
-    from plait.engine.spec_entry import ENTRY_ENDPOINT, apply_entry  # it is built on this module
+    from plait.engine.spec_entry import ENTRY_ENDPOINT, apply_entry  # most specs name no entry
 
     return apply_entry(_found(model, ENTRY_ENDPOINT, spec_path), inference_db)
 
@@ -118,38 +104,6 @@ def validate_schema(schema: Mapping[str, object]) -> None:
             "has no tools: tool_specs is missing or empty",
             hint="list at least one tool in tool_specs; default_tool_spec() returns the basic ones",
         )
-
-
-def specs_of(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return the tools that a spec advertises, under either name of the field."""
-    given = schema.get("tool_specs") or schema.get("inferred_tool_schema")
-    return [entry for entry in given if isinstance(entry, Mapping)] if isinstance(given, (list, tuple)) else []
-
-
-def model_of(schema: Mapping[str, object]) -> str:
-    """Return the name of the model that a spec asks for; raise `AgentSpecInvalidError` when it names none."""
-    name = schema.get("model") or getattr(schema, "asked_model", "")
-    if not isinstance(name, str) or not name:
-        raise invalid(schema, "names no model", hint="add a field 'model'")
-    return name
-
-
-def endpoint_of(schema: Mapping[str, object]) -> str:
-    """Return the endpoint that a spec asks at, empty for none."""
-    return str(schema.get("endpoint") or getattr(schema, "asked_endpoint", ""))
-
-
-def invalid(schema: Mapping[str, object], problem: str, *, hint: str = "") -> AgentSpecInvalidError:
-    """Return the error that says what is wrong with a spec, and with which."""
-    source = getattr(schema, "source", "")
-    name = schema.get("model") or getattr(schema, "asked_model", "")
-    what = f"the agent spec {source!r}" if source else f"the agent spec of {name!r}" if name else "the agent spec"
-    return AgentSpecInvalidError(f"{what} {problem}", model=str(name), hint=hint)
-
-
-def safe_model_name(model: str) -> str:
-    """Return a model's name as it stands in a file name."""
-    return model.replace("/", "_").replace(":", "_")
 
 
 def _check_field(schema: Mapping[str, object], name: str, value: object) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from plait.engine.spec import RUN, AgentSpec, invalid, model_of
+from plait.engine.agent_spec import RUN, AgentSpec, invalid, model_of
 
 ENTRY_ENDPOINT: Final = "inference-db:"
 """Stands for the endpoint until the entry has said which it is."""

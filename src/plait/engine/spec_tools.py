@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from plait.engine.spec import invalid, specs_of
+from plait.engine.agent_spec import invalid, specs_of
 from plait.tools import definitions
 from plait.tools.background_specs import BACKGROUND
 from plait.tools.definitions import Definition

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plait.core.errors import ConfigError
-from plait.engine.spec import endpoint_of as address_of
+from plait.engine.agent_spec import endpoint_of as address_of
 from plait.engine.spec_entry import with_entry
 from plait.kernel.ports import Model
 from plait.models.backend import Backend, BackendOptions

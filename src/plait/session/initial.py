@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from plait.core.facts import Fact, MessageAdded
 from plait.core.usage import Usage
+from plait.engine.agent_spec import endpoint_of, model_of
 from plait.engine.limits import Limits, rules_under
-from plait.engine.spec import endpoint_of, model_of
 from plait.engine.spec_limits import limits_of_spec
 from plait.kernel.counting import TokenCounter
 from plait.kernel.rules import Retry, Rules

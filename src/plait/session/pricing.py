@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from plait.engine.spec import model_of
+from plait.engine.agent_spec import model_of
 from plait.models.azure_prices import AZURE_PRICES, KEPT_FOR_S, azure_price, fetch_meters
 from plait.models.openai_client import OpenAI
 from plait.models.prices import Price, PriceTable, check_limits, known_prices, openrouter_price

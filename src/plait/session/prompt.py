@@ -16,7 +16,7 @@ from plait.context.sections import Section, joined
 from plait.context.senses import Senses, attribution, standing_sections
 from plait.core.exchange import ToolSchema
 from plait.core.values import dataclass
-from plait.engine.spec import specs_of
+from plait.engine.agent_spec import specs_of
 from plait.tools.spec import tool_from_entry
 from plait.wire.inline_calls import inline_instructions
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from plait.engine.agent_spec import RUN, endpoint_of, invalid
 from plait.engine.loading import loading_of
-from plait.engine.spec import RUN, endpoint_of, invalid, validate_schema
+from plait.engine.spec import validate_schema
 from plait.kernel.deferral import Loading
 
 COPILOT: Final = "opencode-github-copilot"

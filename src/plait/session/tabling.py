@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from plait.engine.agent_spec import invalid
 from plait.engine.limits import Limits
 from plait.engine.loading import arranged
-from plait.engine.spec import invalid
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable
 from plait.session.chosen import ASKING

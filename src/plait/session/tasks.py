@@ -10,7 +10,8 @@ from typing import Any, TypeVar, Unpack, overload
 
 from plait.core.cancel import Cancel
 from plait.core.images import ImageSource
-from plait.engine.spec import AgentSpec, load_specification, model_of
+from plait.engine.agent_spec import AgentSpec, model_of
+from plait.engine.spec import load_specification
 from plait.engine.spec_entry import with_entry
 from plait.kernel.tools import Tool
 from plait.session.cancelling import CancelToken

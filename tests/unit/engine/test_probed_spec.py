@@ -12,8 +12,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from plait.core.errors import ConfigError
+from plait.engine.agent_spec import specs_of
 from plait.engine.probed_spec import check_place, spec_path, specification_of, write_spec
-from plait.engine.spec import load_specification, specs_of, validate_schema
+from plait.engine.spec import load_specification, validate_schema
 from plait.models.endpoint import endpoint_of
 from plait.models.probes.findings import Dossier, Finding
 from plait.models.profiles import with_wire
@@ -109,7 +110,7 @@ def test_a_disk_that_refuses_is_told(tmp_path: Path, unprivileged: Callable[...,
 from pathlib import Path
 from plait.core.errors import ConfigError
 from plait.engine.probed_spec import write_spec
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 try:
     write_spec(AgentSpec({{"model": "m"}}), Path({str(closed / "s.json")!r}))
 except ConfigError as error:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError
-from plait.engine.spec import AgentSpec, endpoint_of, load_specification, model_of, validate_schema
+from plait.engine.agent_spec import AgentSpec, endpoint_of, model_of
+from plait.engine.spec import load_specification, validate_schema
 from plait.engine.spec_fields import FIELDS
 from plait.engine.spec_tools import tools_of_spec
 from plait.tools.library import Library, default_tool_spec

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from plait.core.errors import AgentSpecInvalidError
-from plait.engine.spec import AgentSpec, validate_schema
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import validate_schema
 from plait.engine.spec_tools import tools_of_spec
 from plait.tools.library import Library, default_tool_spec
 

@@ -20,7 +20,8 @@ from plait.cli.entry import run_command_line
 from plait.core.errors import ConfigError
 from plait.core.facts import Observation, ToolEnd
 from plait.engine.agent import Agent
-from plait.engine.spec import AgentSpec, default_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification
 from plait.session.background import drain_completions
 from plait.session.defaults import LIBRARY
 from plait.session.opening import init_session

@@ -20,7 +20,7 @@ from plait import (
     run_task,
     run_turn,
 )
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 from plait.session.session import Session
 from plait.testing import Call, Say, ScriptServer
 

@@ -17,7 +17,8 @@ import pytest
 
 from plait.core.errors import AgentSpecInvalidError, AuthenticationError, ConfigError, ModelUnavailable
 from plait.engine.agent import Agent
-from plait.engine.spec import AgentSpec, default_specification, load_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification, load_specification
 from plait.engine.spec_entry import APPLIED, apply_entry
 from plait.models.chat_model import chat_model
 from plait.models.key_sources import FromKeyring

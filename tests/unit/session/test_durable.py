@@ -16,7 +16,8 @@ import pytest
 from plait.core.errors import ConfigError, JournalFull, JournalPoisoned, SessionBusy
 from plait.core.facts import Decided, Fact, MessageAdded, Observation, Reset, ToolEnd, ToolStart, TurnEnd, TurnStart
 from plait.core.messages import Message, Text, ToolCall, user
-from plait.engine.spec import AgentSpec, default_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification
 from plait.events.named import NamedEvent
 from plait.kernel.tools import Tool
 from plait.session.opening import init_session

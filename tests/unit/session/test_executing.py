@@ -11,7 +11,7 @@ import pytest
 
 from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specification, register_hook, run_turn
 from plait.core.errors import ConfigError, SessionBusy
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 from plait.hands.editing import atomic
 from plait.session.kept.flat import flat
 from plait.session.kept.session_journal import replay_journal

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from plait.core.errors import AgentSpecDisabledError, AgentSpecInvalidError, ConfigError
-from plait.engine.spec import AgentSpec, default_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification
 from plait.kernel.tools import Tool
 from plait.session.opening import init_session
 from plait.session.options import DEFAULTS, NOT_YET, SessionOptions

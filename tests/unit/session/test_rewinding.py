@@ -13,7 +13,7 @@ from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
 from plait.core.facts import Reset
 from plait.core.messages import ToolCall
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 from plait.kernel.effects import Ask
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool

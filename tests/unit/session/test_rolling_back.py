@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plait.core.messages import ToolResult
-from plait.engine.spec import AgentSpec
+from plait.engine.agent_spec import AgentSpec
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.replaying import replay_session

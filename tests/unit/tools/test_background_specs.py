@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from plait.core.errors import ConfigError
-from plait.engine.spec import AgentSpec, default_specification, validate_schema
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification, validate_schema
 from plait.engine.spec_tools import tools_of_spec
 from plait.tools.background_specs import BACKGROUND, default_timeout, enable_nohup, nohup_tool_specs
 from plait.tools.library import Library, default_tool_spec

@@ -16,7 +16,7 @@ from plait.core.clock import SystemClock
 from plait.core.errors import ConfigError, JournalCorrupt, SessionBusy
 from plait.core.facts import Fact
 from plait.core.ids import new_id
-from plait.engine.spec import model_of
+from plait.engine.agent_spec import model_of
 from plait.kernel.state import FoldError, State, fold
 from plait.session.kept.recorded import Bound, RecordedTerms, Schema, bind, port
 from plait.session.kept.session_log import SessionLog

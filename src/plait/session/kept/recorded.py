@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from plait._version import __version__
 from plait.core.facts import Entry, Fact, MessageAdded, Observation
-from plait.engine.spec import endpoint_of, model_of
+from plait.engine.agent_spec import endpoint_of, model_of
 from plait.models.endpoint import kept_address
 from plait.session.kept.heads import START
 from plait.session.spec_terms import key_source_of

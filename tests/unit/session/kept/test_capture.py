@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from plait.core.errors import JournalCorrupt
-from plait.engine.spec import AgentSpec, default_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification
 from plait.events.named import NamedEvent
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool

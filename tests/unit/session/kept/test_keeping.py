@@ -10,7 +10,8 @@ import pytest
 
 from plait.core.errors import JournalCorrupt
 from plait.core.messages import ToolCall
-from plait.engine.spec import AgentSpec, default_specification
+from plait.engine.agent_spec import AgentSpec
+from plait.engine.spec import default_specification
 from plait.kernel.tools import Tool
 from plait.models.chat_model import chat_model
 from plait.session.opening import init_session

@@ -1,6 +1,6 @@
 """`plait cache`: what a session's requests found in the endpoint's prompt cache.
 
-Floor: 7. Owns: the command's options and its table; never: a judgement (`engine.cache_ledger`), or a price.
+Floor: 7. Owns: the command's options and its table; never: a judgement (`engine.cache.ledger`), or a price.
 """
 
 from __future__ import annotations

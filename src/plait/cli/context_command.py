@@ -1,6 +1,6 @@
 """`plait context`: what the model sees, part by part, with the size of each.
 
-Floor: 7. Owns: the command's options and its lines; never: what a prompt is made of (`session.looking`).
+Floor: 7. Owns: the command's options and its lines; never: what a prompt is made of (`session.senses.looking`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kept session that a run goes on with: which one, on what terms, and how to go on after it.
 
-Floor: 7. Owns: what `--session`, `--continue` and `resume` mean; never: how a session is read (`session.keeping`).
+Floor: 7. Owns: what `--session`, `--continue` and `resume` mean; never: how a session is read (`session.kept.keeping`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The session itself: a dict of what a host may know, and behind it what is alive.
+"""The session itself: a dict of what a host may know, and behind it what is alive (`live`).
 
-Floor: 5. Owns: the public keys and who is told of changes; never: opening one (`opening`), or a turn (`turns`).
+Floor: 5. Owns: the public keys, and what a host may ask of a session that is open; never: opening one (`opening`), a
+turn (`turns`), or keeping the keys up to date (`following`).
 """
 
 from __future__ import annotations

@@ -97,12 +97,12 @@ def _changed(root: str, index: Index, may_go_on: Callable[[], bool]) -> tuple[di
             return found, False
         if mark := change_of(root, entry):
             found[entry.path] = "UU" if mark == "U" else f" {mark}"
-    names = _Untracked(root, index, may_go_on)
+    names = Untracked(root, index, may_go_on)
     found.update(dict.fromkeys(names, "??"))
     return found, names.is_whole
 
 
-class _Untracked:
+class Untracked:
     """Looks for names that are not tracked in the folders of tracked files; a folder without any is one name."""
 
     def __init__(self, root: str, index: Index, may_go_on: Callable[[], bool]) -> None:

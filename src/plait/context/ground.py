@@ -2,7 +2,8 @@
 
 Floor: 3. Owns: what is compared, and the note; never: a process, or a look at more than is worth it.
 
-A look is a handful of small reads, and a stat for each tracked file of a repository that is not large. What a session
+A look is a handful of small reads, a stat for each tracked file of a repository that is not large, and the names in
+their folders. What a session
 changes itself is taken in when its turn ends; a file that it has read or written is compared with how that call left
 it, so that a change of somebody else's in the middle of a turn is noticed too.
 """
@@ -16,7 +17,7 @@ from typing import Final
 from plait.config.places import project_root
 from plait.context.git_folder import Head, git_folder, read_head
 from plait.context.git_index import Index, read_index
-from plait.context.git_lines import SHOWN_MAX, printable
+from plait.context.git_lines import SHOWN_MAX, Untracked, printable
 from plait.core.asides import GROUND_MOVED
 from plait.core.values import dataclass
 
@@ -73,6 +74,7 @@ class Ground:
         self._root = str(project_root(cwd))
         self._head: Head | None = None
         self._tracked: dict[str, Stamp] = {}
+        self._new: frozenset[str] | None = None
         self._watched: dict[str, Stamp] = {}
         self._index: tuple[Stamp, Index | None] = (None, None)
         self._has_looked = False
@@ -92,37 +94,41 @@ class Ground:
 
     def settle(self) -> None:
         """Take in how things are when a turn ends."""
-        self._head, self._tracked = self._look()
+        self._head, self._tracked, self._new = self._look()
         self._has_looked = True
 
     def moved(self) -> Moved | None:
         """Return what has changed since, once; None for nothing, and at the first look."""
-        head, tracked = self._look()
+        head, tracked, new = self._look()
         now = {path: stamp_of(path) for path in self._watched}
         files = {path for path, stamp in now.items() if stamp != self._watched[path]}
         if self._tracked and tracked:
             both = self._tracked.keys() | tracked.keys()
             files |= {path for path in both - now.keys() if self._tracked.get(path) != tracked.get(path)}
+        if self._new is not None and new is not None:
+            # By their names alone: what is not tracked yet may well be something that is written all the time.
+            files |= {path for path in self._new ^ new if path not in now}
         found = Moved(self._head if self._has_looked else head, head, tuple(sorted(map(self._shown, files))))
         self._head, self._tracked, self._watched, self._has_looked = head, tracked, now, True
+        self._new = new
         return found if found.is_git_changed or found.files else None
 
-    def _look(self) -> tuple[Head | None, dict[str, Stamp]]:
+    def _look(self) -> tuple[Head | None, dict[str, Stamp], frozenset[str] | None]:
         folder = git_folder(project_root(self._cwd))
         head = None if folder is None else read_head(folder)
         if folder is None or head is None:
-            return None, {}
+            return None, {}, None
         path = folder.own / "index"
         stamp = stamp_of(str(path))
         if stamp is None or stamp != self._index[0]:
             self._index = (stamp, read_index(path))
-        index = self._index[1]
-        root = str(folder.tree)
-        names = (
-            os.path.join(root, entry.path)
-            for entry in ([] if index is None or index.count > _STATS_MAX else index.entries)
-        )
-        return head, {name: stamp_of(name) for name in names}
+        index, root = self._index[1], str(folder.tree)
+        if index is None or index.count > _STATS_MAX:
+            return head, {}, None
+        names = Untracked(root, index, lambda: True)
+        new = frozenset(os.path.join(root, name) for name in names)
+        tracked = (os.path.join(root, entry.path) for entry in index.entries)
+        return head, {name: stamp_of(name) for name in tracked}, new if names.is_whole else None
 
     def _shown(self, path: str) -> str:
         below = os.path.relpath(path, self._root)

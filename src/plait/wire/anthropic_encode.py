@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plait.core.messages import Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
-from plait.core.strict_json import dump
 from plait.wire.encoding import (
     NO_IMAGES,
     NO_OUTPUT,
@@ -199,8 +198,7 @@ def _thought(part: Reasoning) -> Mapping[str, object] | None:
 def _call(call: ToolCall, profile: WireProfile) -> bytes:
     """Return a call with the provider's own text as its input: a number that is read and written is another number."""
     names = {"type": "tool_use", "id": wire_id(call.id, _ids(profile)), "name": wire_name(call.name)}
-    arguments = arguments_text(call) if call.is_valid else dump({"invalid_arguments": call.raw})
-    return to_bytes(names)[:-1] + b',"input":' + arguments.encode("utf-8", "replace") + b"}"
+    return to_bytes(names)[:-1] + b',"input":' + arguments_text(call).encode("utf-8", "replace") + b"}"
 
 
 def _result(result: ToolResult, profile: WireProfile) -> bytes:

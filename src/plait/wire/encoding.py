@@ -109,9 +109,18 @@ def tool_names_of(result: ToolResult) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
+INVALID: Final = "invalid_arguments"
+"""What stands in the arguments of a call for a text that is no JSON object."""
+
+
 def arguments_text(call: ToolCall) -> str:
-    """Return the arguments of a call as JSON text, also for a free-text tool."""
-    return dump({"input": call.raw}) if call.custom else call.raw
+    """Return the arguments of a call as JSON text, also for a free-text tool, and for what a model wrote amiss.
+
+    Endpoints that read the arguments of earlier calls refuse a whole conversation for one that was cut off.
+    """
+    if call.custom:
+        return dump({"input": call.raw})
+    return call.raw if call.is_valid else dump({INVALID: call.raw})
 
 
 def own_reasoning(message: Message, profile: WireProfile) -> Sequence[Reasoning] | None:

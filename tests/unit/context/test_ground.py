@@ -52,6 +52,34 @@ def test_what_others_change_is_told_once(ground: Ground, tree: Path) -> None:
     assert "git is on branch other (was branch main)" in moved.note()
 
 
+def test_new_files_of_others_are_noticed_by_name(ground: Ground, tree: Path) -> None:
+    """What appears and goes is told, once; what is ignored, and what an untracked file says, is not."""
+    (tree / ".gitignore").write_text("*.log\n")
+    ground.settle()
+    (tree / "src" / "new").write_text("theirs")
+    (tree / "added").mkdir()
+    (tree / "added" / "one").write_text("theirs")
+    (tree / "x.log").write_text("noise")
+    moved = ground.moved()
+    assert moved is not None
+    assert (False, ("added", "src/new")) == (moved.is_git_changed, moved.files)
+    (tree / "src" / "new").write_text("theirs, longer")
+    (tree / "added" / "two").write_text("theirs")
+    assert ground.moved() is None
+    (tree / "src" / "new").unlink()
+    moved = ground.moved()
+    assert moved is not None
+    assert ("src/new",) == moved.files
+
+    (tree / "mine").write_text("mine")
+    ground.touched(["mine"])
+    assert ground.moved() is None
+    (tree / "mine").write_text("theirs")
+    moved = ground.moved()
+    assert moved is not None
+    assert ("mine",) == moved.files
+
+
 def test_own_changes_are_quiet(ground: Ground, tree: Path) -> None:
     """A file tool's write, and whatever a command did, are taken in."""
     (tree / "src" / "f1").write_text("mine")

@@ -56,6 +56,14 @@ def test_tool_message_becomes_one_message_a_result() -> None:
     assert expected == [(item["tool_call_id"], item["content"]) for item in encoded(Message("tool", results))]
 
 
+def test_arguments_that_are_none_are_shown_as_text() -> None:
+    """A call that was cut off travels as JSON: endpoints that read arguments would refuse the whole conversation."""
+    (item,) = encoded(assistant("", [ToolCall("a", "f", '{"n": "wo'), ToolCall("b", "f", "[1]")]))
+    told = [json.loads(call["function"]["arguments"]) for call in item["tool_calls"]]
+
+    assert [{"invalid_arguments": '{"n": "wo'}, {"invalid_arguments": "[1]"}] == told
+
+
 def test_calls_carry_the_text_of_the_provider() -> None:
     """Arguments travel as the text that came, byte for byte, beside text or null."""
     call = ToolCall("a", "f", '{"n": 9223372036854775808, "r": 1.10}')

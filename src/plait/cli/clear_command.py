@@ -12,10 +12,10 @@ import click
 
 from plait.cli.exits import Exit
 from plait.cli.specs import built_in_spec
+from plait.session.history.resetting import clear_session
 from plait.session.kept.keeping import kept_at
 from plait.session.kept.recorded import RecordedTerms, home_of
 from plait.session.opening import init_session
-from plait.session.resetting import clear_session
 from plait.store.sessions import Sessions
 
 

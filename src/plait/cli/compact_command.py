@@ -13,19 +13,21 @@ from typing import Any, Final
 import click
 
 from plait.cli.exits import Exit
+from plait.cli.folder import inside
 from plait.cli.run_command import filled, run
-from plait.cli.running import RunOptions, chosen, inside
+from plait.cli.run_options import RunOptions
 from plait.cli.signals import Signals
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
+from plait.cli.whom import chosen
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.events.reducer import counts
 from plait.session.clients import create_client
+from plait.session.history.resetting import Compacted, compact_session
 from plait.session.kept.keeping import kept_at
 from plait.session.kept.recorded import RecordedTerms, home_of
 from plait.session.opening import init_session
-from plait.session.resetting import Compacted, compact_session
 from plait.session.summaries.terms import DEFAULT_COMPACTION_KEEP_LAST_TURNS
 from plait.session.summaries.uncompacting import uncompact_session
 from plait.store.sessions import Sessions

@@ -19,7 +19,7 @@ from plait.engine.configuration import Configuration, configuration
 from plait.engine.profile import Profile, profile_of
 
 if TYPE_CHECKING:
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
 
 _FIELDS: Final = (
     *("max_output_tokens", "context_window", "token_counter", "min_cacheable_tokens", "cache_ttl_seconds"),

@@ -15,7 +15,7 @@ import click
 from plait.cli.awareness_flags import SenseOptions, awareness_options, senses_given
 from plait.cli.escapes import one_line, visible
 from plait.cli.exits import Exit
-from plait.cli.running import inside
+from plait.cli.folder import inside
 
 if TYPE_CHECKING:
     from plait.session.senses.looking import Seen, Sight
@@ -72,7 +72,7 @@ def _kept(session: str) -> Sight:
 
 def _ahead(directory: str, spec: str | None, profile: str | None, senses: SenseOptions) -> Sight:
     from plait.cli.configured import configured, with_fields
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
     from plait.cli.specs import built_in_spec
     from plait.engine.spec import load_specification
     from plait.session.senses.looking import look_ahead

@@ -23,7 +23,7 @@ from plait.store.sessions import Sessions
 from plait.tools.background_specs import NOHUP, enable_nohup
 
 if TYPE_CHECKING:
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)

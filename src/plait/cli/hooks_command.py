@@ -15,7 +15,7 @@ import click
 
 from plait.cli.escapes import one_line
 from plait.cli.exits import Exit
-from plait.cli.running import inside
+from plait.cli.folder import inside
 from plait.core.errors import ConfigError
 from plait.session.hooks.sources import Sources, sources_of
 

@@ -14,7 +14,7 @@ import click
 
 from plait.cli.escapes import visible
 from plait.cli.exits import Exit
-from plait.cli.running import inside
+from plait.cli.folder import inside
 from plait.cli.toml_lines import toml_value
 from plait.config.keys import KEYS, OLDER, TABLES, key_of, nearest, wrong
 from plait.config.layers import layer_of_file, lines_of

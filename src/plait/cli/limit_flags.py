@@ -14,7 +14,7 @@ from plait.engine.spec_limits import limits_of_spec
 from plait.session.options import DEFAULT_MAX_TOKENS, SIDE_BY_SIDE
 
 if TYPE_CHECKING:
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
 
 MAX_STEPS: Final = 200
 """Answers of a run's model, unless somebody says otherwise."""

@@ -16,7 +16,7 @@ import click
 
 from plait.cli.escapes import literal, one_line
 from plait.cli.exits import Exit
-from plait.cli.running import inside
+from plait.cli.folder import inside
 from plait.config.settings import settings_of, user_settings
 from plait.core.errors import ConfigError, JournalError
 from plait.core.messages import ToolCall

@@ -19,9 +19,9 @@ from plait.core.codec import encode_fact
 from plait.core.errors import ConfigError
 from plait.engine.spec import load_specification
 from plait.kernel.rerun import Difference
+from plait.session.history.replaying import Replay, Section, common_length, replay_session
 from plait.session.kept.keeping import kept_at
 from plait.session.kept.recorded import RecordedTerms, bind
-from plait.session.replaying import Replay, Section, common_length, replay_session
 from plait.store.layout import SessionFolder
 from plait.store.sessions import Sessions
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 import click
 
 from plait.cli.run_command import filled, form_of, read_task, run
-from plait.cli.running import RunOptions, run_and_report
+from plait.cli.run_options import RunOptions
+from plait.cli.running import run_and_report
 
 _OF_RUN_ALONE: Final = frozenset({"session", "is_continue", "no_durable"})
 

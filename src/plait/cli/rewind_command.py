@@ -17,10 +17,10 @@ from plait.cli.escapes import one_line
 from plait.cli.exits import Exit
 from plait.cli.specs import built_in_spec
 from plait.core.errors import ConfigError
+from plait.session.history.rewinding import FileBack, Rewound, rewind as rewind_session
 from plait.session.kept.keeping import kept_at
 from plait.session.kept.recorded import RecordedTerms, home_of
 from plait.session.opening import init_session
-from plait.session.rewinding import FileBack, Rewound, rewind as rewind_session
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
 from plait.store.sessions import Sessions

@@ -15,7 +15,8 @@ import click
 
 from plait.cli.awareness_flags import awareness_options
 from plait.cli.permission_flags import permission_options
-from plait.cli.running import DEFAULT_RETRIES, RunOptions, run_and_report
+from plait.cli.run_options import DEFAULT_RETRIES, RunOptions
+from plait.cli.running import run_and_report
 from plait.cli.sandbox_flags import sandbox_options
 from plait.cli.screen import Form
 from plait.cli.streams import read_input

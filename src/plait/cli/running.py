@@ -5,114 +5,28 @@ Floor: 7. Owns: the order of things around a run, and every way it can end befor
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from plait.cli.choosing import Choice, choose
+from plait.cli.folder import inside, nothing_begun
 from plait.cli.outcome import Outcome
-from plait.cli.screen import Form, Manner, Screen
+from plait.cli.run_options import RunOptions
+from plait.cli.screen import Manner, Screen
 from plait.cli.signals import Signals
+from plait.cli.whom import chosen
 from plait.core.cancel import Cancel
-from plait.core.errors import ConfigError, JournalError, LimitReached, PlaitError
+from plait.core.errors import ConfigError, LimitReached, PlaitError
 from plait.core.images import image_of
 from plait.core.messages import Image
 from plait.core.strict_json import parse_object
 from plait.engine.documents import read_document
 
-if TYPE_CHECKING:
-    from plait.cli.continuing import Going
-    from plait.engine.profile import Profile
-    from plait.session.options import Proof
-
-DEFAULT_RETRIES: Final = 5
-"""Requests that are made again when an endpoint fails in passing, unless somebody says otherwise."""
 _SCHEMA_BYTES_MAX: Final = 16 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What a run was asked for."""
-
-    task: str | None
-    """None only finishes what a session left unfinished."""
-    model: str | None = None
-    endpoint: str | None = None
-    key_env: str | None = None
-    inference_db: str | None = None
-    because: str = ""
-    """Who named the model and the endpoint, where no option did."""
-    config: str | None = None
-    """File that is read in place of the user's and the project's settings."""
-    profile: Profile | str | None = None
-    """The way of working, or its name."""
-    supplement: str = ""
-    """Stands in the system prompt."""
-    tool_concurrency: int | None = None
-    fields: Mapping[str, object] = field(default_factory=dict)
-    """What the configuration says, as fields of an agent spec."""
-    notices: Sequence[str] = ()
-    """What is told of the configuration."""
-    directory: str | None = None
-    """Where to work; None is here, or where the resumed session did."""
-    session: str | None = None
-    """The session of this name goes on, or begins."""
-    resume: str | None = None
-    """This session goes on."""
-    is_continue: bool = False
-    """The newest session of the folder goes on."""
-    durable: bool = True
-    has_plugins: bool = True
-    """Load the user's own plugins."""
-    spec: str | None = None
-    max_steps: int | None = None
-    """None is as the spec says, or else `MAX_STEPS`."""
-    max_cost: Decimal | None = None
-    """In US dollars."""
-    max_tokens: int | None = None
-    """Prompt tokens that no cache held, and completion tokens."""
-    retries: int | None = None
-    """None is `DEFAULT_RETRIES`."""
-    timeout_s: float | None = None
-    strict_cache_proof: Proof | None = None
-    """None: where the endpoint is known to report what it cached."""
-    min_cacheable_tokens: int | None = None
-    cache_ttl_s: float | None = None
-    images: Sequence[str] = ()
-    output_schema: str | None = None
-    """File with the JSON Schema of the answer."""
-    mcp_files: Sequence[str] = ()
-    """Files that declare MCP servers, beside the user's own."""
-    nohup: bool = False
-    """The model may start background jobs."""
-    hooks: Sequence[str] = ()
-    """Files and folders of hooks, beside the user's own."""
-    no_hooks: bool = False
-    allow: Sequence[str] = ()
-    """Permission rules of this run; `ask` and `deny` too."""
-    ask: Sequence[str] = ()
-    deny: Sequence[str] = ()
-    sandbox: str | None = None
-    """`auto`, `on` or `off`; None is as the files say."""
-    sandbox_network: Sequence[str] = ()
-    """Hosts that commands in the sandbox can reach, beside those of the files."""
-    bare: bool = False
-    """The model gets the task alone."""
-    without: Sequence[str] = ()
-    """Senses that are off."""
-    yes: bool = False
-    form: Form = "text"
-    quiet: bool = False
-    introduction: str = ""
-    """Told before anything else."""
-    is_show: bool = False
-    """The run is to be watched: everything goes to stdout, whoever reads it."""
 
 
 def run_and_report(options: RunOptions, after: Callable[[Outcome, Screen], Outcome] | None = None) -> int:
@@ -173,51 +87,6 @@ def _run(options: RunOptions, screen: Screen, cancel: Cancel, begun: threading.E
 
         outcome = carry_out(Work(options, choice, images, cancel, screen, begun, going, schema))
     return _timed_out(outcome, options) if cancel.reason == "timeout" else outcome
-
-
-@contextmanager
-def nothing_begun() -> Iterator[None]:
-    """Tell of a place that cannot be used for a journal as of configuration: nothing was begun there.
-
-    A journal that is there and busy or damaged, and a disk that is full, stay what they are.
-    """
-    try:
-        yield
-    except JournalError as error:
-        if type(error) is not JournalError:
-            raise
-        raise ConfigError(error.message, hint=error.hint) from error
-
-
-def chosen(options: RunOptions, going: Going | None) -> Choice:
-    """Return the model to ask, and where: what the flags name, else the session's own, else what is at hand."""
-    if going is not None:
-        from plait.cli.continuing import terms_of
-
-        if (choice := terms_of(options, going)) is not None:
-            return choice
-    if options.inference_db and not (options.model or options.spec):
-        raise ConfigError(f"no model was chosen for the endpoint {options.inference_db!r}", hint="name it with -m")
-    if options.inference_db or (options.spec and not options.endpoint):
-        # The entry's endpoint, or the spec's own model and endpoint, count where no flag says otherwise.
-        return Choice(options.model or "", "", options.key_env)
-    choice = choose(options.model, options.endpoint, options.key_env, os.environ)
-    return replace(choice, reason=choice.reason or options.because)
-
-
-@contextmanager
-def inside(directory: str) -> Iterator[None]:
-    """Work in a folder and come back."""
-    try:
-        before = os.getcwd()
-        os.chdir(directory)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"cannot work in {directory!r}: {reason}", hint="give an existing folder with -C") from error
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _schema(path: str) -> Mapping[str, object]:

@@ -24,7 +24,7 @@ from plait.session.confining import Confinement
 from plait.store.layout import state_home
 
 if TYPE_CHECKING:
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
     from plait.config.sandbox_table import SandboxTable
     from plait.events.named import EventCallback, NamedEvent
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from plait.cli.approving import RunApprover
 from plait.cli.awareness_flags import senses_given
 from plait.cli.configured import with_fields
+from plait.cli.folder import nothing_begun
 from plait.cli.limit_flags import limits_given
 from plait.cli.mcp_config import servers_for_run
 from plait.cli.outcome import Outcome
 from plait.cli.permission_flags import given_rules
-from plait.cli.running import DEFAULT_RETRIES, nothing_begun
+from plait.cli.run_options import DEFAULT_RETRIES
 from plait.cli.sandboxing import confinement_for, hearing, missing_words, outcome_of
 from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
@@ -41,7 +42,7 @@ from plait.tools.background_specs import enable_nohup
 if TYPE_CHECKING:
     from plait.cli.choosing import Choice
     from plait.cli.continuing import Going
-    from plait.cli.running import RunOptions
+    from plait.cli.run_options import RunOptions
     from plait.cli.screen import Screen
     from plait.core.cancel import Cancel
     from plait.events.named import EventCallback, NamedEvent

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from plait.cli.group import group
 from plait.cli.limit_flags import MAX_STEPS, limits_given
-from plait.cli.running import RunOptions
+from plait.cli.run_options import RunOptions
 from plait.engine.limits import Limits, SessionLimits
 from plait.session.options import DEFAULT_MAX_TOKENS, SIDE_BY_SIDE
 from plait.testing import Call, Say, ScriptServer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plait.cli.running import RunOptions
+from plait.cli.run_options import RunOptions
 from plait.cli.sandboxing import confinement_for, missing_words, outcome_of
 from plait.config.repository_parts import parts_of
 from plait.core.errors import ConfigError

@@ -16,7 +16,8 @@ from pathlib import Path
 from plait.cli.demo import sample_repository
 from plait.cli.demo.script import MODEL, TASK, Script
 from plait.cli.outcome import Outcome
-from plait.cli.running import RunOptions, run_and_report
+from plait.cli.run_options import RunOptions
+from plait.cli.running import run_and_report
 from plait.cli.screen import Screen
 from plait.core.errors import ToolFault
 from plait.testing import ScriptServer

@@ -20,7 +20,10 @@ IMAGE_TOKENS: Final = 1_000
 
 
 class Span(NamedTuple):
-    """Which messages go: from `start` up to `end`; `task` is one among them that stays word for word."""
+    """Which messages go: from `start` up to `end`; `task` is one among them that stays word for word.
+
+    So does what the user said right behind it: together they are the question.
+    """
 
     start: int
     end: int
@@ -59,7 +62,7 @@ def select_turns(history: Sequence[Message], keep_last_turns: int) -> Span | Non
     end, task_index = steps[-keep_last_turns], turns[-1]
     if task_index >= end:
         return Span(0, end, None) if end > 1 else None
-    start, task = (1, None) if task_index == 0 else (0, history[task_index])
+    start, task = (_end_of_question(history, 0), None) if task_index == 0 else (0, history[task_index])
     return Span(start, end, task) if end - start > 1 else None
 
 
@@ -172,7 +175,7 @@ def _until(history: Sequence[Message], turn_began: int, end: int) -> Span | None
     task_index = _task_index(history, turn_began)
     if task_index is not None and task_index < end:
         if task_index == 0:
-            start = 1
+            start = min(_end_of_question(history, 0), end)
         else:
             task = history[task_index]
     return Span(start, end, task) if end - start >= 2 else None
@@ -191,11 +194,19 @@ def _task_index(history: Sequence[Message], turn_began: int) -> int | None:
 
 
 def _kept(messages: Sequence[Message], task: Message | None) -> Iterator[Message]:
-    is_pinned = False
+    is_pinned = is_question = False
     for message in messages:
         is_pinned = is_pinned if message.role == "tool" else message.marked(PINNED)
-        if message is task or is_pinned:
+        is_question = message is task or (is_question and is_task(message))
+        if is_question or is_pinned:
             yield message
+
+
+def _end_of_question(history: Sequence[Message], start: int) -> int:
+    end = start
+    while end < len(history) and is_task(history[end]):
+        end += 1
+    return end
 
 
 def _chars(history: Sequence[Message], span: Span) -> int:

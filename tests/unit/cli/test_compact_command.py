@@ -110,7 +110,7 @@ def test_another_model_gets_a_copy(work: Path, capfd: pytest.CaptureFixture[str]
 
 def test_what_goes_wrong_has_a_code(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A model that fails is 3, a session that is not there or waits for its turn's end is 2, a deadline is 1."""
-    script: list[Any] = [LONG, LONG, "Three.", Status(503), Say(SUMMARY, delay_s=30)]
+    script: list[Any] = [LONG, LONG, "Three.", Status(503, headers={"Retry-After": "3600"}), Say(SUMMARY, delay_s=30)]
     with ScriptServer(script) as server:
         hold(server, work)
         code, out, err = typed(capfd, "compact", "mine")

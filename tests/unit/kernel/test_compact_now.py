@@ -14,7 +14,7 @@ from plait.kernel.compact import compact_now
 from plait.kernel.effects import End, Interrupted
 from plait.kernel.history import fault_in
 from plait.kernel.scripted import Trace, play
-from plait.kernel.spans import select_turns
+from plait.kernel.spans import kept_of, select_turns
 from plait.kernel.state import State, fold
 from tests.helpers.worlds import SPENT, World, failed, look_at, said, texts
 from tests.unit.kernel.test_compact import histories
@@ -32,8 +32,7 @@ def test_what_goes_never_parts_a_round(made: tuple[list[Message], int], keep: in
 
     if span is None:
         return
-    task = () if span.task is None else (span.task,)
-    after = [*history[: span.start], Message("summary", (Text("S"),)), *task, *history[span.end :]]
+    after = [*history[: span.start], Message("summary", (Text("S"),)), *kept_of(history, span), *history[span.end :]]
     assert fault_in(after) is None
     assert len(after) <= len(history)
     if keep == 0:

@@ -116,9 +116,10 @@ def test_a_model_that_writes_none_is_not_asked_at_every_step() -> None:
     """A try that cost nothing and came to nothing is recorded, too: it is what the next one waits for."""
     world = World([failed("auth"), said("done")], plans={(1, "step"): COMPACT})
     world.rules = Rules(shrinking=Shrinking(keep_last_units=1))
-    world.run(user("a"), user("b"), user("c"), user("d"))
+    world.record(Reset(0, 0, (user("a"), assistant("b"), user("c"), assistant("d")), "restored"))
+    world.run(user("e"))
 
-    (skipped,) = world.of_type(Reset)
+    (_, skipped) = world.of_type(Reset)
     assert ("compaction_skipped", None, 1) == (skipped.why, skipped.usage, world.state.since_shrink)
     assert ["compaction_preparation_skipped"] == [note.data["event"] for note in world.of_type(Observation)]
 

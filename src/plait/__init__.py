@@ -110,6 +110,14 @@ if TYPE_CHECKING:
         set_wait_interrupt_hook,
     )
     from plait.session.executing import execute_tool_call
+    from plait.session.history.reducing import StepReducer, StepReduction
+    from plait.session.history.replaying import Replay, replay_session
+    from plait.session.history.resetting import (
+        Compacted,
+        clear_session,
+        compact_session,
+    )
+    from plait.session.history.rewinding import Rewound, rewind
     from plait.session.hooks.registering import load_hooks, register_hook, session_hooks
     from plait.session.kept.flat import (
         flat,
@@ -128,15 +136,7 @@ if TYPE_CHECKING:
     from plait.session.options import DEFAULT_MAX_TOKENS
     from plait.session.pricing import PriceCheck, check_price
     from plait.session.prompt import inline_system_prompt
-    from plait.session.reducing import StepReducer, StepReduction
-    from plait.session.replaying import Replay, replay_session
-    from plait.session.resetting import (
-        Compacted,
-        clear_session,
-        compact_session,
-    )
     from plait.session.result import SessionResult
-    from plait.session.rewinding import Rewound, rewind
     from plait.session.sender import SENDER_KINDS, sender_header
     from plait.session.session import Session
     from plait.session.subscribing import on, subscribe, unsubscribe
@@ -255,16 +255,16 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.session.options", "DEFAULT_MAX_TOKENS"),
         ("plait.session.pricing", "PriceCheck check_price"),
         ("plait.session.prompt", "inline_system_prompt"),
-        ("plait.session.reducing", "StepReducer StepReduction"),
+        ("plait.session.history.reducing", "StepReducer StepReduction"),
         ("plait.session.hooks.registering", "load_hooks register_hook session_hooks"),
-        ("plait.session.replaying", "Replay replay_session"),
+        ("plait.session.history.replaying", "Replay replay_session"),
         (
             "plait.session.summaries.terms",
             "DEFAULT_COMPACTION_KEEP_LAST_TURNS DEFAULT_COMPACTION_TARGET_TOKENS DEFAULT_COMPACTION_TRIGGER_TOKENS",
         ),
-        ("plait.session.resetting", "Compacted clear_session compact_session"),
+        ("plait.session.history.resetting", "Compacted clear_session compact_session"),
         ("plait.session.result", "SessionResult"),
-        ("plait.session.rewinding", "Rewound rewind"),
+        ("plait.session.history.rewinding", "Rewound rewind"),
         ("plait.session.sender", "SENDER_KINDS sender_header"),
         ("plait.session.session", "Session"),
         (

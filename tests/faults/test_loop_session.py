@@ -38,8 +38,8 @@ from plait.kernel.spans import estimate_tokens, select
 from plait.kernel.state import fold
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
+from plait.session.history.resetting import compact_session
 from plait.session.opening import init_session
-from plait.session.resetting import compact_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal

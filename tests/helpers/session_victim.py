@@ -13,8 +13,8 @@ from typing import Any, Final
 from plait.core.events import Committed
 from plait.engine.spec import default_specification
 from plait.kernel.rules import Retry
+from plait.session.history.resetting import clear_session, compact_session
 from plait.session.opening import init_session
-from plait.session.resetting import clear_session, compact_session
 from plait.session.session import Session
 from plait.session.summaries.uncompacting import uncompact_session
 from plait.session.turns import run_turn

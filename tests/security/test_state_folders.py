@@ -18,7 +18,7 @@ from plait.engine.kernel_config import Config
 from plait.engine.kernel_face import build_runtime
 from plait.engine.spec import default_specification
 from plait.engine.trusting import trust_store
-from plait.session.rewinding import rewind
+from plait.session.history.rewinding import rewind
 from plait.testing import Call, Say, ScriptedModel
 from plait.tools.mcp.log import ServerLog
 
@@ -110,9 +110,8 @@ def test_x53_nothing_is_open_for_a_moment(tmp_path: Path) -> None:
         f"{WATCH}\nfrom pathlib import Path\nfrom tests.security.test_state_folders import work\n"
         f"watch({str(state)!r})\nwork(Path({str(state)!r}), Path({str(place)!r}))\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, umask=0, check=False
-    )
+    program = f"import os\nos.umask(0)\n{program}"
+    ran = run_warm([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (0, "") == (ran.returncode, ran.stdout), ran.stderr
 
 

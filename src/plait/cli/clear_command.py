@@ -1,6 +1,6 @@
 """`plait clear`: an empty conversation under the same name.
 
-Floor: 7. Owns: the command's options and its words; never: what is emptied (`session.resetting`).
+Floor: 7. Owns: the command's options and its words; never: what is emptied (`session.history.resetting`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`plait compact`: a summary in the place of a session's old turns.
 
-Floor: 7. Owns: the command's options and its words; never: the summary (`session.resetting`).
+Floor: 7. Owns: the command's options and its words; never: the summary (`session.history.resetting`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`plait replay`: would the same requests be sent today?
 
-Floor: 7. Owns: the command's options and how a difference is shown; never: the comparison (`session.replaying`).
+Floor: 7. Owns: the command's options and how a difference is shown; never: the comparison (`history.replaying`).
 """
 
 from __future__ import annotations

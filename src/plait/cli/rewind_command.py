@@ -1,6 +1,6 @@
 """`plait rewind`: back to the end of an earlier turn, conversation and files.
 
-Floor: 7. Owns: the command's options and its words; never: what is taken back (`session.rewinding`).
+Floor: 7. Owns: the command's options and its words; never: what is taken back (`session.history.rewinding`).
 """
 
 from __future__ import annotations

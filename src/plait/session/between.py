@@ -14,9 +14,9 @@ from plait.events.named import StepReduced, TokenLimit
 from plait.kernel.effects import Boundary, Plan, Replace, Stop
 from plait.session.aside_notes import settle_asides
 from plait.session.following import follow
+from plait.session.history.mirror import Item
+from plait.session.history.reducing import STEP_REDUCER, Reduced, reduce_step
 from plait.session.live import Live
-from plait.session.mirror import Item
-from plait.session.reducing import STEP_REDUCER, Reduced, reduce_step
 from plait.session.session import Session
 from plait.session.summaries.compacting import planned
 

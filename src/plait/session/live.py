@@ -26,13 +26,13 @@ from plait.kernel.rules import Rules
 from plait.session.aside_notes import Asides
 from plait.session.chosen import Chosen
 from plait.session.confining import Seat
+from plait.session.history.mirror import Mirror
+from plait.session.history.reducing import StepReducer
 from plait.session.hub import Hub
 from plait.session.kept.capture import Capture
 from plait.session.kept.session_log import SessionLog
 from plait.session.kept.snapshot import Snapshot
-from plait.session.mirror import Mirror
 from plait.session.prompt import Wording
-from plait.session.reducing import StepReducer
 from plait.session.summaries.terms import CompactionPolicy
 from plait.tools.toolbox import Toolbox
 

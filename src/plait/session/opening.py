@@ -30,6 +30,7 @@ from plait.session.chosen import chosen_in
 from plait.session.confining import seat_news, seated
 from plait.session.defaults import BENCH, LIBRARY
 from plait.session.following import Following, follow
+from plait.session.history.mirror import Mirror, read_history, system_of
 from plait.session.hooks.sources import sources_of
 from plait.session.hub import Hub
 from plait.session.initial import settings_of, used_in, values_of
@@ -40,7 +41,6 @@ from plait.session.kept.remembering import Remembered
 from plait.session.kept.snapshot import Snapshot, source_of
 from plait.session.live import Live, Recovery, Standing
 from plait.session.mcp import attached
-from plait.session.mirror import Mirror, read_history, system_of
 from plait.session.options import DEFAULTS, SessionOptions, check_options, with_session_options
 from plait.session.profiling import profiled
 from plait.session.senses.sensed import sensed_by

@@ -24,8 +24,8 @@ from plait.kernel.tools import Tool
 from plait.session.cache_terms import check_cache_options
 from plait.session.cancelling import CancelToken
 from plait.session.confining import Confinement
+from plait.session.history.reducing import StepReducer
 from plait.session.kept.session_log import DurableSink
-from plait.session.reducing import StepReducer
 from plait.session.summaries.terms import CompactionPolicy, check_compaction_options
 from plait.tools.deferred.search import Selector
 from plait.tools.executor import ToolExecutor

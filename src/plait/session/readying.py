@@ -23,11 +23,11 @@ from plait.session.between import Between
 from plait.session.cache_terms import cache_terms
 from plait.session.confining import fence_told, note_seat
 from plait.session.following import follow
+from plait.session.history.mirror import system_of
 from plait.session.kept.heads import PROMPT, changed, habits_of, told_of
 from plait.session.kept.recorded import start_of
 from plait.session.live import Live, live_of
 from plait.session.mcp import watched
-from plait.session.mirror import system_of
 from plait.session.outputs import with_output
 from plait.session.permitting import gated
 from plait.session.prompt import sections_of

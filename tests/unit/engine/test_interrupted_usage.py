@@ -26,8 +26,8 @@ from plait.models.backend import Backend
 from plait.models.chat_model import ChatModel, chat_model
 from plait.models.prices import Price
 from plait.session.clients import create_client
+from plait.session.history.resetting import compact_session
 from plait.session.opening import init_session
-from plait.session.resetting import compact_session
 from plait.session.turns import run_turn
 from plait.testing import Raw, ScriptServer, faults
 from plait.wire.profile import WireName

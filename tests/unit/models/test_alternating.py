@@ -19,9 +19,9 @@ from plait.kernel.tools import Tool
 from plait.models.alternating import BRIDGE, Bridged
 from plait.models.chat_model import chat_model
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import compact_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import compact_session
 from plait.session.turns import run_turn
 from plait.store.sessions import Sessions
 from plait.testing import Call, Request, ScriptServer, faults

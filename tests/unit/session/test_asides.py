@@ -16,10 +16,10 @@ from plait.core.facts import Observation, Reset
 from plait.kernel.tools import Tool
 from plait.session.asides import PREAMBLE, side_query
 from plait.session.clients import create_client
+from plait.session.history.reducing import StepReduction
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import clear_session
 from plait.session.opening import init_session
-from plait.session.reducing import StepReduction
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal

@@ -13,9 +13,9 @@ from plait import NamedEvent, Tool, execute_tool_call, init_session, load_specif
 from plait.core.errors import ConfigError, SessionBusy
 from plait.engine.agent_spec import AgentSpec
 from plait.hands.editing import atomic
+from plait.session.history.rewinding import rewind
 from plait.session.kept.flat import flat
 from plait.session.kept.session_journal import replay_journal
-from plait.session.rewinding import rewind
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel
 from plait.tools.extra_specs import grammar

@@ -10,7 +10,7 @@ import pytest
 
 from plait import default_tool_spec, init_session, rewind, run_turn
 from plait.hands.editing import atomic
-from plait.session.resetting import clear_session
+from plait.session.history.resetting import clear_session
 from plait.session.session import Session
 from plait.testing import Call, ScriptedModel
 from plait.tools.extra_specs import grammar

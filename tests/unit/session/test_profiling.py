@@ -13,8 +13,8 @@ from plait.core.errors import ConfigError
 from plait.engine.profile import Profile
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
 from plait.session.tool_choice import activate_tool
 from plait.session.turns import run_turn
 from plait.testing import Call, Say, ScriptServer

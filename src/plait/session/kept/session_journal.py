@@ -20,8 +20,8 @@ from plait.core.ids import new_id
 from plait.core.messages import ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump
 from plait.kernel.state import FoldError, fold
+from plait.session.history.mirror import read_history
 from plait.session.kept.flat import chat_items
-from plait.session.mirror import read_history
 from plait.session.sender import sender_label
 from plait.store import disk
 from plait.store.importing import replay_older

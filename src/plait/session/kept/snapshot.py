@@ -21,8 +21,8 @@ import orjson
 from plait._version import __version__
 from plait.core.facts import Fact, Observation
 from plait.core.strict_json import plain
+from plait.session.history.mirror import Mirror, has_system
 from plait.session.kept.heads import START
-from plait.session.mirror import Mirror, has_system
 from plait.store import disk
 from plait.store.jsonl import JsonlLog
 from plait.store.layout import SNAPSHOT

@@ -18,9 +18,9 @@ from plait.core.messages import ToolCall
 from plait.kernel.rules import Retry
 from plait.kernel.tools import Tool
 from plait.session.cancelling import CancelToken
+from plait.session.history.resetting import compact_session
 from plait.session.hooks import terms as hook_terms
 from plait.session.opening import init_session
-from plait.session.resetting import compact_session
 from plait.testing import Call, Fail, Say, ScriptedModel
 from tests.unit.session.hooks.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents
 

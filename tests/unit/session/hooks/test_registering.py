@@ -14,9 +14,9 @@ import pytest
 from plait import HookBlock, load_hooks, register_hook, session_hooks
 from plait.core.errors import ConfigError
 from plait.hands.process_tree import Tree
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import clear_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session
 from plait.testing import Say
 from tests.unit.session.hooks.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents, everywhere
 

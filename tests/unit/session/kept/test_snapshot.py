@@ -12,9 +12,9 @@ import pytest
 
 from plait.core.errors import JournalCorrupt
 from plait.engine.spec import default_specification
+from plait.session.history.resetting import clear_session
 from plait.session.kept.keeping import kept_at
 from plait.session.opening import init_session
-from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store import disk

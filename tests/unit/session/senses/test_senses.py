@@ -19,8 +19,8 @@ from plait.engine.spec import default_specification
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
 from plait.session.defaults import BENCH
+from plait.session.history.replaying import replay_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
@@ -297,7 +297,7 @@ def test_a_list_of_sessions_shows_the_question_alone(tree: Path) -> None:
 
 def test_what_was_emptied_is_told_again(tree: Path) -> None:
     """After `clear_session` the next question says where the session is, in full."""
-    from plait.session.resetting import clear_session
+    from plait.session.history.resetting import clear_session
 
     with init_session(SPEC, workspace=tree, durable=False, **only("system")) as session:
         run_turn(ScriptedModel(["done"]), "m", session, "go").raise_for_status()

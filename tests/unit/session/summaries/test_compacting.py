@@ -15,9 +15,9 @@ from plait.core.facts import Reset
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import clear_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session
 from plait.session.session import Session
 from plait.session.tasks import run_task
 from plait.session.turns import run_turn

@@ -13,9 +13,9 @@ from plait.core.facts import CLEAR, UNCOMPACT, Fact, MessageAdded, Reset
 from plait.core.messages import Message, Text, user
 from plait.kernel.state import PATIENCE_MAX, fold
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import clear_session, compact_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session, compact_session
 from plait.session.summaries.uncompacting import standing_in, uncompact_session
 from plait.session.turns import run_turn
 from plait.store.layout import SessionFolder

@@ -19,7 +19,7 @@ from plait.core.messages import Message, Text, ToolCall, ToolResult
 from plait.engine.cache.ledger import CacheLedger
 from plait.events.named import NamedEvent
 from plait.kernel.history import fault_in
-from plait.session.reducing import reduce_step
+from plait.session.history.reducing import reduce_step
 from plait.session.session import Session
 from plait.store.opening import load_journal
 from plait.store.sessions import Sessions

@@ -18,9 +18,9 @@ from plait.kernel.effects import Ask
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.rewinding import FileBack, rewind, turns_of
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.rewinding import FileBack, rewind, turns_of
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
@@ -168,7 +168,7 @@ def test_a_rewind_that_died_is_begun_again(work: Path, monkeypatch: pytest.Monke
     with talk() as (session, _, _):
         before = texts(session)
         with monkeypatch.context() as patched:
-            patched.setattr("plait.session.rewinding._go_back", _die)
+            patched.setattr("plait.session.history.rewinding._go_back", _die)
             with pytest.raises(KeyboardInterrupt):
                 rewind(session, 1)
         assert (before, "one\n") == (texts(session), (work / "a.txt").read_text())

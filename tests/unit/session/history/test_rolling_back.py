@@ -17,9 +17,9 @@ import pytest
 from plait.core.messages import ToolResult
 from plait.engine.agent_spec import AgentSpec
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.rewinding import rewind
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.rewinding import rewind
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.sessions import Sessions
@@ -113,7 +113,7 @@ import plait.tools.undo as undo
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
-from tests.unit.session.test_rolling_back import spec_for
+from tests.unit.session.history.test_rolling_back import spec_for
 
 real, seen = undo.take_back, []
 

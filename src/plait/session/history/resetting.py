@@ -22,8 +22,8 @@ from plait.session.cancelling import CancelToken, turn_signal
 from plait.session.catching_up import catch_up, error_told
 from plait.session.closing import close_turn
 from plait.session.following import follow
+from plait.session.history.mirror import has_system
 from plait.session.live import Live
-from plait.session.mirror import has_system
 from plait.session.readying import held, ready
 from plait.session.session import Session
 from plait.session.summaries.compacting import shortened

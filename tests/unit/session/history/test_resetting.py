@@ -25,10 +25,10 @@ from plait.kernel.state import fold
 from plait.kernel.tools import Tool
 from plait.models.chat_model import chat_model
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
+from plait.session.history.resetting import clear_session, compact_session
+from plait.session.history.rewinding import rewind
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
-from plait.session.resetting import clear_session, compact_session
-from plait.session.rewinding import rewind
 from plait.session.session import Session
 from plait.session.turns import run_turn
 from plait.store.layout import SessionFolder
@@ -425,7 +425,7 @@ KILLED = """
 import os, signal, sys
 from plait import create_client, init_session, run_turn
 from plait.cli.specs import built_in_spec
-from plait.session.resetting import clear_session, compact_session
+from plait.session.history.resetting import clear_session, compact_session
 
 url, what = sys.argv[1:]
 spec = built_in_spec("any", url)

@@ -23,8 +23,8 @@ from plait.kernel.tools import Tool
 from plait.models.known_profiles import profile_named
 from plait.models.openai_client import OpenAI
 from plait.session.clients import create_client
+from plait.session.history.replaying import replay_session
 from plait.session.opening import init_session
-from plait.session.replaying import replay_session
 from plait.session.turns import run_turn
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal

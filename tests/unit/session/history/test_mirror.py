@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from plait.core.errors import ConfigError
 from plait.core.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult, assistant, user
 from plait.kernel.history import fault_in
-from plait.session.mirror import Mirror, has_system, read_history, system_of
+from plait.session.history.mirror import Mirror, has_system, read_history, system_of
 
 PROMPT = {"role": "system", "content": "Be good."}
 

@@ -79,6 +79,7 @@ def test_a_fault_is_told_with_its_place_before_anything_begins(own: Path, tmp_pa
     for command, env, words in (
         (("run", "go"), {"PLAIT_MAX_STEPS": "many"}, "PLAIT_MAX_STEPS: 'max_steps' is 'many'"),
         (("run", "go", "--profile", "reviwer"), {}, "did you mean 'reviewer'?"),
+        (("run", "go"), {"PLAIT_PROFILE": "saf"}, "PLAIT_PROFILE: no profile is called 'saf'"),
         (("run", "go", "--config", "none.toml"), {}, "none.toml"),
         (("run", "go"), {"PLAIT_AWARENESS": "smell"}, "PLAIT_AWARENESS: 'awareness' names 'smell'"),
     ):

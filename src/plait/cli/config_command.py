@@ -73,7 +73,8 @@ def _lines(found: Configuration, with_origin: bool, shows_all: bool) -> Iterator
         if name in settings:
             yield _line(name, settings[name], with_origin)
         elif shows_all and key.use != "later":
-            what = f"{key.words}; {key.default}" if key.default else key.words
+            words = f"{key.words} ({', '.join(key.choices)})" if key.choices else key.words
+            what = f"{words}; {key.default}" if key.default else words
             yield f"# {name}: {what}{' (only for build_runtime)' if key.use == 'runtime' else ''}"
     for model, table in found.found.models.items():
         yield ""

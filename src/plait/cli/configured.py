@@ -75,7 +75,13 @@ def _profile(options: RunOptions, found: Configuration, *, goes_on: bool) -> Pro
     if wanted is None or isinstance(wanted, Profile):
         return wanted
     more = found.get("profile_dir")
-    return profile_of(wanted, os.getcwd(), more=() if more is None else [os.path.join(found.root, more)])
+    try:
+        return profile_of(wanted, os.getcwd(), more=() if more is None else [os.path.join(found.root, more)])
+    except ConfigError as error:
+        if options.profile is not None:
+            raise
+        place = found.found.settings["profile"].origin
+        raise ConfigError(f"{place}: {error.message}", hint=error.hint) from error
 
 
 def _address(

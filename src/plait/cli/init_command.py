@@ -16,7 +16,7 @@ from plait.cli.escapes import visible
 from plait.cli.exits import Exit
 from plait.cli.folder import inside
 from plait.cli.toml_lines import toml_value
-from plait.config.keys import KEYS, OLDER, TABLES, key_of, nearest, wrong
+from plait.config.keys import KEYS, OLDER, TABLES, key_of, nearest
 from plait.config.layers import layer_of_file, lines_of
 from plait.config.places import project_root
 from plait.config.settings import BYTES_MAX, CONFIG_FILE, settings_of, user_settings
@@ -117,7 +117,7 @@ def _why_not(name: str, value: object) -> str:
         return f"is no setting{f'; {near}' if near.startswith('did') else ''}"
     if key.use == "later":
         return "is not available yet"
-    wanted = wrong(key.kind, value)
+    wanted = key.wrong(value)
     return f"is not {wanted}" if wanted else ""
 
 

@@ -34,11 +34,26 @@ class Key:
     words: str
     default: str = ""
     """What holds where nobody says, in words."""
+    choices: tuple[str, ...] = ()
+    """What it may be; empty for anything of its kind."""
+
+    def wrong(self, value: object) -> str:
+        """Return what it has to be, where a value is not that; empty where it is."""
+        if self.name == "awareness":
+            return "" if value == "off" or not wrong(self.kind, value) else "'off', or a list of senses"
+        if self.choices:
+            return "" if value in self.choices else f"one of {', '.join(self.choices)}"
+        return wrong(self.kind, value)
 
     @property
     def variable(self) -> str:
         """The environment variable that holds it."""
         return PREFIX + self.name.upper()
+
+
+_WHEN: Final = ("threshold", "every_turn", "never")
+_LOADING: Final = ("eager", "none", "kimi", "system-message-tools", "glm", "defer-loading-tool-reference", "grow")
+_POLICIES: Final = ("always_ask", "auto_allow", "deny_mutations", "smart")
 
 
 def _keys() -> Mapping[str, Key]:
@@ -73,7 +88,7 @@ def _keys() -> Mapping[str, Key]:
         Key("compaction_trigger_tokens", "count", "run", "size of a request from which it is", "100000"),
         Key("compaction_target_tokens", "count", "run", "tokens that a summary may have", "20000"),
         Key("compaction_keep_last_turns", "whole", "both", "turns that stay word for word", "2"),
-        Key("compaction_policy", "text", "run", "threshold, every_turn or never", "threshold"),
+        Key("compaction_policy", "text", "run", "when it is", "threshold", _WHEN),
         Key("compaction_min_chars", "whole", "run", "less text than this is not summarised", "0"),
         Key("strict_cache_proof", "proof", "run", "true, false, every or auto", "auto"),
         Key("min_cacheable_tokens", "whole", "run", "shorter prompts are never cached", "0"),
@@ -83,7 +98,7 @@ def _keys() -> Mapping[str, Key]:
         Key("token_awareness_budget_tokens", "count", "run", "the budget that the model is told of"),
         Key("token_awareness_reminder_tokens", "whole", "run", "with fewer left the model is reminded", "6144"),
         Key("token_awareness_update_every", "count", "run", "answers for each count of tokens", "1"),
-        Key("tool_loading", "text", "run", "how tools that are not shown at once are loaded", "eager"),
+        Key("tool_loading", "text", "run", "how tools that are not shown at once are loaded", "eager", _LOADING),
         Key("durable", "yes_no", "run", "keep a journal", "true"),
         Key("nohup", "yes_no", "run", "the model may start background jobs", "false"),
         Key("enable_plugins", "yes_no", "both", "load your own plugins", "true"),
@@ -92,7 +107,7 @@ def _keys() -> Mapping[str, Key]:
         Key("stream", "yes_no", "runtime", "answers come as they are written", "true"),
         Key("output_reserve", "whole", "runtime", "tokens of the window that are kept for an answer", "8192"),
         Key("summarizer_model", "text", "runtime", "another model that writes summaries"),
-        Key("approval_policy", "text", "runtime", "always_ask, auto_allow, deny_mutations or smart", "always_ask"),
+        Key("approval_policy", "text", "runtime", "who is asked before gated calls", "always_ask", _POLICIES),
         Key("approval_judge_model", "text", "runtime", "the model that judges for smart"),
         Key("approval_allowlist", "texts", "runtime", "tools and plain commands that run without a question"),
         Key("redact_tool_output", "yes_no", "runtime", "take secrets out of results", "true"),
@@ -100,7 +115,7 @@ def _keys() -> Mapping[str, Key]:
         Key("checkpoints", "yes_no", "runtime", "keep what files held before they were changed", "false"),
         Key("enable_todo", "yes_no", "runtime", "give the model a list of what is to be done", "false"),
         Key("enable_clarify", "yes_no", "runtime", "let the model ask about the task", "false"),
-        Key("sandbox", "text", "runtime", "where bash runs: local or docker", "local"),
+        Key("sandbox", "text", "runtime", "where bash runs", "local", ("local", "docker")),
         Key("sandbox_image", "text", "runtime", "the container's image"),
         Key("sandbox_network", "text", "runtime", "the container's network"),
         Key("working_dir", "text", "runtime", "where the tools work", "."),

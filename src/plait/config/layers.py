@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from plait.config.keys import KEYS, OF_MODELS, OLDER, PREFIX, TABLES, Key, key_of, nearest, read_text, wrong
+from plait.config.keys import KEYS, OF_MODELS, OLDER, PREFIX, TABLES, Key, key_of, nearest, read_text
 from plait.config.settings import settings_of
 from plait.core.errors import ConfigError
 from plait.core.values import dataclass
@@ -134,9 +134,7 @@ def _read(told: Mapping[str, object], lines: Lines, path: tuple[str, ...]) -> It
 def _check(key: Key, name: str, value: object, place: str) -> None:
     if key.use == "later":
         raise ConfigError(f"{place}: {name!r} is not available yet", hint=f"leave {name} out")
-    if key.name == "awareness" and value == "off":
-        return
-    if wanted := wrong(key.kind, value):
+    if wanted := key.wrong(value):
         shown = repr(value) if key.kind != "variable" else "what it may not be"
         raise ConfigError(f"{place}: {name!r} is {shown}", hint=f"it is {wanted}")
 

@@ -9,7 +9,7 @@ import copy
 import inspect
 import os
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
@@ -18,6 +18,7 @@ from plait.core.strict_json import JsonInvalid, dump, text_of
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment
+from plait.hands.fence.policy import is_beneath
 from plait.hands.process import run
 from plait.hooks.decision import RawHookResult
 from plait.hooks.entry import HookBlock, HookEntry, HookHandler
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 0.25
 """Between asking a command to end and killing it, when its time is up."""
+_NOT_STARTED: Final = (126, 127)
+_HIDDEN: Final = "(it ran in the sandbox, where only what its read_only_paths name is visible, and no home)"
 _KEPT_BYTES: Final = 1 << 20
 _LIMITS: Final = CaptureLimits(head_bytes=_KEPT_BYTES, tail_bytes=0)
 
@@ -68,6 +71,9 @@ def run_hook(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, cance
 def run_command(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, cancel: Cancel) -> RawHookResult:
     """Run a hook's command; see `run_hook`."""
     assert entry.command is not None
+    command, fence = _command_of(entry), ground.fence
+    if fence is not None and entry.args is not None:
+        command, fence = _shown(command, fence, ground)
     options = RunOptions(
         cwd=ground.cwd,
         environment=ground.variables(),
@@ -77,10 +83,11 @@ def run_command(entry: HookEntry, payload: Mapping[str, Any], ground: Ground, ca
         separates_errors=True,
         limits=_LIMITS,
         mark=ground.mark,
-        fence=ground.fence,
+        fence=fence,
     )
     try:
-        return _raw(run(_command_of(entry), options, cancel), entry.limit_s)
+        raw = _raw(run(command, options, cancel), entry.limit_s)
+        return raw if fence is None or raw.exit_code not in _NOT_STARTED else _advised(raw)
     except Refusal as refusal:
         return RawHookResult(None, failure=f"it could not be started: {refusal.message}")
 
@@ -90,6 +97,20 @@ def _command_of(entry: HookEntry) -> Command:
     if entry.args is None:
         return Command.shell(entry.command)
     return Command((os.path.expanduser(entry.command), *entry.args))
+
+
+def _shown(command: Command, fence: Fence, ground: Ground) -> tuple[Command, Fence]:
+    """Return a program that its user has chosen, and the fence with that one file visible in it."""
+    program, *rest = command.argv
+    place = os.path.normpath(os.path.join(ground.cwd, program))
+    if not os.path.dirname(program) or not os.path.isfile(place) or is_beneath(place, fence.policy.root):
+        return command, fence
+    real = os.path.realpath(place)
+    return Command((real, *rest)), fence.showing(real)
+
+
+def _advised(raw: RawHookResult) -> RawHookResult:
+    return replace(raw, stderr="\n".join(filter(None, (raw.stderr.rstrip(), _HIDDEN))))
 
 
 def _raw(finished: Finished, limit_s: float) -> RawHookResult:

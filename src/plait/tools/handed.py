@@ -25,9 +25,9 @@ def handed(tool: Tool, fn: Callable[..., Any]) -> Handed:
 
     What is advertised stays the same, byte for byte. What became of a lost call nobody can tell any more.
     """
-    parts = {part.name: getattr(tool, part.name) for part in fields(Tool)}
-    changed = {"fn": fn, "parameters": tool.resolved_parameters, "param_map": {}, "recovery": None}
-    return Handed(**{**parts, **changed}, behind=tool)
+    parts: dict[str, Any] = {part.name: getattr(tool, part.name) for part in fields(Tool)}
+    parts |= {"fn": fn, "parameters": tool.resolved_parameters, "param_map": {}, "recovery": None}
+    return Handed(**parts, behind=tool)
 
 
 def behind(tool: Tool) -> Tool:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, Protocol
 
@@ -27,6 +27,7 @@ from plait.hands.fence.obeyed import kept_beneath
 from plait.hands.fence.policy import SandboxPolicy, is_beneath
 from plait.hands.fence.repositories import Repositories
 from plait.hands.fence.seccomp import MACHINES
+from plait.hands.fence.sight import unseen
 from plait.hands.secret_places import SecretPlaces
 
 _TRY_S: Final = 20
@@ -59,6 +60,14 @@ class Fence(Protocol):
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what of an environment passes into the fence."""
+        ...
+
+    def unseen(self, program: str, *, path: str = os.defpath, cwd: str = "") -> tuple[str, ...]:
+        """Return the directories that would have to be shown for a program to start inside; see `sight`."""
+        ...
+
+    def showing(self, path: str) -> Fence:
+        """Return the same fence with one more file or directory that can be read."""
         ...
 
 
@@ -94,6 +103,14 @@ class BubblewrapFence:
         """Return what of an environment passes into the fence."""
         return fenced_environment(environment)
 
+    def unseen(self, program: str, *, path: str = os.defpath, cwd: str = "") -> tuple[str, ...]:
+        """Return the directories that would have to be shown for a program to start inside."""
+        return unseen(self.policy, self.ground, program, path=path, cwd=cwd)
+
+    def showing(self, path: str) -> Fence:
+        """Return the same fence with one more file or directory that can be read."""
+        return replace(self, policy=replace(self.policy, read_only_paths=(*self.policy.read_only_paths, path)))
+
 
 @dataclass(frozen=True, slots=True)
 class LandlockFence:
@@ -113,6 +130,14 @@ class LandlockFence:
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what of an environment passes into the fence."""
         return fenced_environment(environment)
+
+    def unseen(self, program: str, *, path: str = os.defpath, cwd: str = "") -> tuple[str, ...]:
+        """Return the directories that would have to be shown for a program to start inside."""
+        return unseen(self.policy, self.ground, program, path=path, cwd=cwd)
+
+    def showing(self, path: str) -> Fence:
+        """Return the same fence with one more file or directory that can be read."""
+        return replace(self, policy=replace(self.policy, read_only_paths=(*self.policy.read_only_paths, path)))
 
 
 def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "", is_tried_in_place: bool = False) -> Fence:

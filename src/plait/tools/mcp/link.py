@@ -9,6 +9,7 @@ server does or when it is told to.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -75,6 +76,7 @@ class Link:
 
         Raises `MCPError` when that fails or takes longer. Cancel: the server is ended.
         """
+        self._need_sight()
         self._types = await asyncio.to_thread(load_sdk)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # A server of the older kind that ends at the newer kind's first question is asked the older one alone.
@@ -211,6 +213,18 @@ class Link:
             # It would drop an answer that does not fit the tool's own promise: the call has been made all the same.
             client.session.validate_tool_result = _no_check  # type: ignore[method-assign]
             yield client
+
+    def _need_sight(self) -> None:
+        """Raise `MCPError` for a program that its fence hides: inside it would only be no such file."""
+        config, fence = self._config, self._config.fence
+        if fence is None or config.kind != "stdio":
+            return
+        path = config.env.get("PATH") or os.environ.get("PATH", os.defpath)
+        if hidden := fence.unseen(config.command, path=path, cwd=config.cwd or ""):
+            raise MCPError(
+                f"the MCP server {config.name!r} cannot be started: {config.command!r} is not visible in the sandbox",
+                hint=f"add to the sandbox's read_only_paths: {', '.join(map(repr, hidden))}",
+            )
 
     def _transport(self) -> Any:
         sieve = self._sieve = Sieve(self._log, self._types)

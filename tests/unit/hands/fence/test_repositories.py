@@ -65,7 +65,7 @@ def test_a_walk_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "d299/x/.git").mkdir(parents=True)
     monkeypatch.setattr(repositories, "BUDGET_S", -1.0)
     monkeypatch.setattr(repositories, "_AGE_PER_COST", 0)
-    subject, looks = Repositories(str(tmp_path)), 0
+    subject, looks, found = Repositories(str(tmp_path)), 0, ()
     while not subject.is_whole:
         found, looks = subject.look(), looks + 1
     assert (("d299/x",), 10) == (found, looks)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,14 @@ from plait import (
     run_turn,
 )
 from plait.core.errors import ConfigError
+from plait.core.facts import Observation
+from plait.events.named import SessionResumed
+from plait.hands.fence.late import LateFence
 from plait.hands.fence.policy import SandboxPolicy
+from plait.session.confining import Confinement
 from plait.session.defaults import LIBRARY
 from plait.session.session import Session
+from plait.store.opening import load_journal
 from plait.testing import Call, ScriptedModel
 from plait.tools.executor import LocalToolExecutor
 from plait.tools.fenced_executor import BubblewrapToolExecutor
@@ -148,6 +154,45 @@ def test_tools_that_come_later_are_inside_too(work: Path, monkeypatch: pytest.Mo
         said = execute_tool_call(session, "escape", {}), execute_tool_call(session, "glob", {"pattern": "*"})
 
     assert (True, False) == tuple("cannot run in the sandbox" in text for text in said)
+
+
+def test_a_fence_around_commands_alone(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell and tools that say how get in, late; other tools and hooks stay outside; a change is told."""
+    monkeypatch.chdir(work)
+    parameters = {"type": "object", "properties": {"text": {"type": "string"}}}
+    outside = str(tmp_path / "outside")
+    tools = (
+        Tool("echo", "d", lambda text: text, parameters=parameters, sandbox=lambda given: ["touch", outside + "1"]),
+        Tool("bare", "d", lambda text: Path(outside + "2").write_text(text), parameters=parameters, runs_code=True),
+    )
+    policy = SandboxPolicy(work)
+    with opened(*tools, sandbox=Confinement("auto", LateFence(policy))) as session:
+        register_hook(session, "PreToolUse", command=f"touch {outside}3", matcher="Bash")
+        known = {tool.name: tool for tool in session._live.conversation.terms.tools}
+        said = [execute_tool_call(session, name, {"text": "x"}) for name in ("echo", "bare")]
+        execute_tool_call(session, "exec_shell", {"command": f"touch {outside}4 made"})
+        inside = [
+            name for name in ("exec_shell", "bash", "echo", "bare", "write_file") if session.is_fenced(known[name])
+        ]
+    assert (["exec_shell", "bash", "echo"], ["", "1"]) == (inside, said)
+    assert {"outside2", "outside3"} == {path.name for path in tmp_path.glob("outside*")}
+
+    notices: list[str] = []
+    for confinement in (Confinement("auto", LateFence(policy)), Confinement("off"), Confinement("off")):
+        heard = partial(_hear_resumed, notices)
+        with opened(*tools, sandbox=confinement, on_event=heard) as session:
+            execute_tool_call(session, "list_dir", {})
+    facts = load_journal(tmp_path / "state/sessions/s/journal.jsonl").facts
+    noted = [fact.data for fact in facts if isinstance(fact, Observation) and fact.data.get("event") == "sandbox"]
+    assert ["", "the sandbox of this session was 'auto' and is 'off' now", ""] == notices
+    assert ["off"] == [data["sandbox_mode"] for data in noted]
+    with pytest.raises(ConfigError, match="both say where calls run"):
+        opened(sandbox=Confinement("off"), tool_executor=LocalToolExecutor())
+
+
+def _hear_resumed(notices: list[str], _name: str, event: object) -> None:
+    if isinstance(event, SessionResumed):
+        notices.append(event.notice)
 
 
 def test_what_cannot_execute_is_refused(work: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 OPERATIONS = (
-    "open", "close", "read", "pread", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "fstat", "stat", "mkdir",
-    "rename", "unlink", "listdir", "scandir",
+    "open", "close", "read", "pread", "write", "pwrite", "fsync", "fdatasync", "ftruncate", "fstat", "lseek", "stat",
+    "mkdir", "rename", "unlink", "listdir", "scandir",
 )  # fmt: skip
 
 SYNCS = ("fsync", "fdatasync")

@@ -118,7 +118,7 @@ class JsonlLog:
         self._raise_if_over()
         try:
             assert write.entries[0].seq == self._written_seq + 1, "barriers of a journal overtook each other"
-            if disk.size_of(self._fd) != self._size:
+            if disk.end_of(self._fd) != self._size:
                 raise self._intruded()
             disk.write_all(self._fd, write.data)
             self._size += len(write.data)

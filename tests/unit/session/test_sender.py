@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from plait.engine.spec import default_specification
+from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.sender import SENDER_KINDS, sender_header, sender_label
 from plait.session.turns import run_turn
-from plait.testing import Fail, ScriptedModel
+from plait.testing import Fail, ScriptedModel, ScriptServer
 
 
 @pytest.mark.parametrize("kind", sorted(SENDER_KINDS - {"human"}))
@@ -44,6 +48,37 @@ def test_an_unknown_kind_is_refused(sender: dict[str, object]) -> None:
     """A kind that is none is a ValueError that lists the kinds."""
     with pytest.raises(ValueError, match="human, launcher, peer"):
         sender_header(sender)
+
+
+def test_e45_a_supervisor_is_named_wherever_a_turn_is_told_of(tmp_path: Path) -> None:
+    """Above the task, in the hook's payload, in `turn_start`, in the log and in the list; a person nowhere."""
+    asked: list[dict[str, object]] = []
+    supervisor = {"kind": "supervisor", "name": "kimi-k3"}
+    hooks = {"UserPromptSubmit": [{"hooks": [lambda payload: asked.append(dict(payload))]}]}
+    with ScriptServer(["yes", "yes", "yes"]) as server:
+        spec = default_specification("m", server.url)
+        with (
+            create_client(spec) as client,
+            init_session(spec, session_dir=tmp_path / "s", hooks=hooks, strict_cache_proof=False) as session,
+        ):
+            for sender in (supervisor, {"kind": "human"}, None):
+                run_turn(client, "m", session, "Go on.", sender=sender).raise_for_status()
+            with pytest.raises(ValueError, match="'robot'"):
+                run_turn(client, "m", session, "Go on.", sender={"kind": "robot"})
+            shown = [item for item in session["messages"] if item["role"] == "user"]
+        questions = [item for item in server.requests[-1].json["messages"] if item["role"] == "user"]
+
+    header = "[This turn is from the supervisor kimi-k3, not typed by the operator.]"
+    assert [f"{header}\nGo on.", "Go on.", "Go on."] == [item["content"] for item in questions]
+    assert not any("sender" in item for item in questions)
+    assert [supervisor, {"kind": "human"}, {"kind": "human"}] == [payload["sender"] for payload in asked]
+    records = [json.loads(line) for line in (tmp_path / "s" / "journal.jsonl").read_text().splitlines()]
+    assert ["supervisor:kimi-k3", None, None] == [
+        each.get("data", {}).get("sender") or None for each in records if each.get("type") == "turn_start"
+    ]
+    told = [json.loads(line) for line in (tmp_path / "s" / "events.jsonl").read_text().splitlines()]
+    assert 1 == sum("supervisor:kimi-k3" in json.dumps(each) and "turn_start" in json.dumps(each) for each in told)
+    assert [supervisor, None, None] == [item.get("sender") for item in shown]
 
 
 def test_a_question_that_goes_on_from_another_names_all_who_asked() -> None:

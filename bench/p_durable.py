@@ -15,8 +15,8 @@ from typing import Any
 from plait.core.clock import SystemClock
 from plait.core.messages import user
 from plait.engine.conversation import Conversation, Terms, Workbench
-from plait.engine.hosts.base_host import Policy, rules_of
-from plait.engine.limits import Limits
+from plait.engine.hosts.stage import Policy
+from plait.engine.limits import Limits, rules_under
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Setup
 from plait.kernel.rules import Rules
@@ -56,7 +56,7 @@ class Context:
         made = Tool("noop", "Does nothing.", tool, mutates=mutates, idempotent=not mutates)
         table = ToolTable([made], compile=compile_schema)
         setup = Setup("You are an agent.", table.schemas)
-        terms = Terms(table, setup, Policy(limits=_LIMITS), rules_of(_LIMITS, Rules(), seed=0))
+        terms = Terms(table, setup, Policy(limits=_LIMITS), rules_under(_LIMITS, Rules(), seed=0))
         logs: dict[str, Any] = {}
         if durable:
             log = self.journals.pop()

@@ -135,7 +135,7 @@ class Agent(Generic[T]):
         self._bench = Workbench(clock or SystemClock(), threads or Threads())
         self._cache = CacheTerms(strict_cache_proof)
         self._table = ToolTable(self._tools, compile=compile_schema, deferral=self._deferral)
-        self._output = _output_type(output_type)
+        self._output, self._profile = _output_type(output_type), Profile()
         self._servers = _agent_servers(self, mcp_servers)
 
     @property
@@ -228,7 +228,7 @@ class Agent(Generic[T]):
     def _conversation(
         self, profile: Profile | str | None, on_text: Callable[[str], None] | None, output_type: object
     ) -> Iterator[Conversation]:
-        profile = as_profile(profile) or Profile()
+        profile = as_profile(profile) or self._profile
         session_id = new_id("s")
         model = self._asked = same_endpoint(self._model, profile.model_override)
         terms = self._terms(profile, model, output_type, session_id)

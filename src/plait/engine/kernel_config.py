@@ -70,12 +70,15 @@ class Config:
     sandbox_network: str | None = None
     """The container's network; `none` unless given."""
 
+    profile: str | None = None
+    """The way of working of runs that name none; see `plait.load_profile`."""
+    profile_dir: str | None = None
+    """One more folder of profiles, looked into first."""
+
     # From here on: not available yet; only the value that asks for nothing is taken.
     cron_path: str | None = None
     enable_kanban: bool = False
     kanban_path: str | None = None
-    profile: str | None = None
-    profile_dir: str | None = None
     memory_store: str | None = None
     memory_dir: str | None = None
     enable_memory_tools: bool = False

@@ -27,6 +27,7 @@ from plait.engine.kernel_config import Config
 from plait.engine.kernel_sandbox import closed_with, fenced_options, in_sandbox, sandbox_of
 from plait.engine.limits import Limits
 from plait.engine.masking import keys_of
+from plait.engine.profile import profile_of
 from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Model
@@ -104,6 +105,9 @@ def build_runtime(
         on_event=telemetry.handle,
         rules=Rules(shrinking=_shrinking(config, asked)),
     )
+    if config.profile is not None:
+        folders = () if config.profile_dir is None else (config.profile_dir,)
+        agent._profile = profile_of(config.profile, config.working_dir, more=folders)
     weakref.finalize(agent, toolbox.close)
     closed_with(agent, runner, sandbox)
     return agent, telemetry, clients

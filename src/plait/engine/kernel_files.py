@@ -21,7 +21,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "keep_recent_turns": "compaction_keep_last_turns",
 }
 """Fields of a `Config` whose settings have another name."""
-_PATHS: Final = ("log_dir", "mcp_log_dir", "plugins_dir")
+_PATHS: Final = ("log_dir", "mcp_log_dir", "plugins_dir", "profile_dir")
 
 
 def resolve_config(

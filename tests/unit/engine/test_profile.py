@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from plait.config.repository_parts import parts_of
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall
 from plait.engine.agent import Agent
+from plait.engine.kernel_config import Config
+from plait.engine.kernel_face import build_runtime
 from plait.engine.profile import Profile, load_profile, profile_of
 from plait.engine.trusting import trust_store
 from plait.kernel.tools import Tool, ToolTable
@@ -146,3 +149,19 @@ def test_a_filter_means_a_tool_by_all_its_names() -> None:
     assert [tool.name for tool in tools] == refused()
     assert ["glob"] == [schema.name for schema in ToolTable(tools, allowed=["find_files"]).schemas]
     assert ["glob"] == [schema.name for schema in ToolTable((), allowed=["find_files"]).of(tools).schemas]
+
+
+def test_f4_a_configured_profile_is_that_of_each_run(tmp_path: Path) -> None:
+    """F4: the provider gets no tools and the profile's words; a run may name another; an unknown one is no agent."""
+    config = Config(working_dir=str(tmp_path), profile="planner")
+    with ScriptedModel(["a plan", "looked"]) as model:
+        agent, _, _ = build_runtime(config, model=model)
+        agent.run("go")
+        agent.run("go", profile="safe")
+
+    assert () == model.requests[0].setup.tools
+    assert "You plan and do not carry out" in (model.requests[0].setup.system or "")
+    assert {"read_file", "search_text"} <= {tool.name for tool in model.requests[1].setup.tools}
+    assert CHANGING.isdisjoint(tool.name for tool in model.requests[1].setup.tools)
+    with pytest.raises(ConfigError, match="no profile is called 'plan'"):
+        build_runtime(replace(config, profile="plan"), model=model)

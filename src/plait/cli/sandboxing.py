@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plait.cli.approving import Denial
-from plait.config.places import config_home, project_root
+from plait.cli.surroundings import own_places, readable_around, variables_around
+from plait.config.places import project_root
 from plait.config.settings import CONFIG_FILE, user_settings
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall
@@ -21,7 +22,6 @@ from plait.hands.fence.environment import loaders_in
 from plait.hands.fence.late import LateFence
 from plait.hands.fence.policy import SandboxPolicy, is_beneath
 from plait.session.confining import Confinement
-from plait.store.layout import state_home
 
 if TYPE_CHECKING:
     from plait.cli.run_options import RunOptions
@@ -151,6 +151,8 @@ def _policy(cwd: str, table: SandboxTable | None, hosts: Sequence[str]) -> Sandb
     read_only = [path for path in kept if os.path.realpath(os.path.expanduser(path)) != cwd]
     writable = (".",) if table is None or table.writable is None else table.writable
     environment = None if table is None else table.environment
+    # What plait itself goes by, where it lies in the folder, is changed by no command.
+    own = [path for path in own_places(os.environ) if is_beneath(path, cwd) and path != cwd]
     if wrong := loaders_in(environment or {}):
         raise ConfigError(f"a sandbox's environment cannot set {', '.join(wrong)}", hint="leave it out of [sandbox]")
     try:
@@ -158,32 +160,12 @@ def _policy(cwd: str, table: SandboxTable | None, hosts: Sequence[str]) -> Sandb
             cwd,
             network=tuple(dict.fromkeys((*((table and table.network) or ()), *hosts))) or "none",
             writable_paths=writable if len(read_only) == len(kept) else (),
-            read_only_paths=(*read_only, *_own_places(cwd), *_repository_around(cwd)),
+            read_only_paths=(*read_only, *own, *readable_around(cwd, os.environ)),
             timeout_seconds=_TIMEOUT_S,
-            environment=environment,
+            environment={**variables_around(), **(environment or {})},
             landlock_alone=bool(table and table.landlock_alone),
         )
     except ValueError as error:
         raise ConfigError(
             f"no sandbox can be made of this: {error}", hint="mend --sandbox-network, or [sandbox] in plait.toml"
         ) from error
-
-
-def _repository_around(cwd: str) -> tuple[str, ...]:
-    """Return the repository that a folder lies in, for commands to read; nothing where that would show more of a home.
-
-    Without it, git and whatever looks for a project's settings would find nothing in one of its folders.
-    """
-    from plait.hands.secret_places import SecretPlaces
-
-    root, home = os.path.realpath(project_root(cwd)), os.path.realpath(os.path.expanduser("~"))
-    if root == cwd:
-        return ()
-    places = (home, *_own_places(root), *SecretPlaces.usual(home).places)
-    return () if any(is_beneath(os.path.realpath(place), root) for place in places) else (root,)
-
-
-def _own_places(folder: str) -> tuple[str, ...]:
-    """Return what of plait's own state and configuration lies in a folder: no command changes it."""
-    own = (os.path.realpath(state_home(os.environ)), os.path.realpath(config_home(os.environ)))
-    return tuple(path for path in own if is_beneath(path, folder) and path != folder)

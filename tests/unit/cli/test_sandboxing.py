@@ -26,6 +26,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAIT_HOME", str(tmp_path / "state"))
     (tmp_path / "work/.git").mkdir(parents=True)
     (tmp_path / "work/docs").mkdir()
+    monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "work"
 

@@ -1,0 +1,67 @@
+"""What commands in a run's sandbox can read beside its folder: the repository around it, and the user's own programs.
+
+Floor: 7. Owns: which places those are, none of which holds a home, a key or what plait keeps; never: a fence.
+
+The file tools can read all of it anyway. Without it git would find nothing in a folder of a repository, and an
+interpreter, a compiler or a test runner that was installed at home would not start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from plait.config.places import config_home, project_root
+from plait.hands.fence.policy import is_beneath
+from plait.hands.secret_places import SecretPlaces
+from plait.store.layout import state_home
+
+_AT_HOME: Final = (
+    *(".local/share/uv", ".pyenv", ".rustup", ".nvm", ".volta", ".asdf", ".local/share/mise", ".local/share/fnm"),
+    *(".rbenv", ".sdkman", ".goenv", ".ghcup", ".deno", ".bun", ".local/lib"),
+)
+"""Where programs keep what those on the PATH lead to."""
+_ROOTS: Final = {"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv"}
+"""Variables of programs that would look for it in the home, which is another one inside."""
+_HOMES: Final = ("/home", "/root", "/Users")
+"""Of somebody else's home only what is on the PATH itself."""
+_SEEN_ANYWAY: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
+
+
+def readable_around(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the absolute places that commands which work in `cwd` may read."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    closed = tuple(map(os.path.realpath, (home, *own_places(environ), *SecretPlaces.usual(home).places)))
+    found: dict[str, None] = {}
+    for path in (os.path.realpath(project_root(cwd)), *_programs(home, environ)):
+        is_known = any(is_beneath(path, place) for place in (cwd, *_SEEN_ANYWAY, *found))
+        if not is_known and os.path.isdir(path) and not any(is_beneath(place, path) for place in closed):
+            found[path] = None
+    return tuple(found)
+
+
+def variables_around() -> dict[str, str]:
+    """Return the variables by which programs find what they keep at home."""
+    home = os.path.expanduser("~")
+    roots = {name: os.path.join(home, place) for name, place in _ROOTS.items()}
+    return {name: path for name, path in roots.items() if os.path.isdir(path)}
+
+
+def own_places(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where plait's own state and configuration are."""
+    return os.path.realpath(state_home(environ)), os.path.realpath(config_home(environ))
+
+
+def _programs(home: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the usual places, then what is on the PATH, with what belongs to it."""
+    yield from (os.path.realpath(os.path.join(home, name)) for name in _AT_HOME)
+    for directory in filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep)):
+        path = os.path.realpath(directory)
+        if any(is_beneath(path, place) for place in _SEEN_ANYWAY):
+            continue
+        prefix, name = os.path.split(path)
+        is_elsewhere = is_beneath(path, home) or not any(is_beneath(path, place) for place in _HOMES)
+        if name == "bin" and is_elsewhere and os.path.isdir(os.path.join(prefix, "lib")):
+            yield prefix
+        yield path

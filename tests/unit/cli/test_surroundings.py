@@ -1,0 +1,50 @@
+"""What commands in a run's sandbox can read beside its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plait.cli.surroundings import readable_around, variables_around
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def test_programs_of_the_home_are_seen_and_the_home_is_not(home: Path, tmp_path: Path) -> None:
+    """What is on the PATH, all of a place with its own `lib`, and the usual stores; never what holds keys or a home."""
+    for name in (".local/share/uv", ".local/bin", ".local/lib", ".cargo/bin", "tool/bin", "tool/lib", "bin", ".rustup"):
+        (home / name).mkdir(parents=True)
+    folder = tmp_path / "work"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    on_path = [
+        home / ".local/bin",
+        home / ".cargo/bin",
+        home / "tool/bin",
+        home / "bin",
+        home,
+        folder / "bin",
+        "/usr/bin",
+    ]
+    environ = {"HOME": str(home), "PATH": ":".join(map(str, [*on_path, "relative", "", "/", "/none"]))}
+
+    wanted = (".local/share/uv", ".rustup", ".local/lib", ".local/bin", ".cargo/bin", "tool", "bin")
+    assert tuple(str(home / name) for name in wanted) == readable_around(str(folder), environ)
+    assert {"RUSTUP_HOME": str(home / ".rustup")} == variables_around()
+
+
+def test_a_repository_is_seen_from_its_folders(home: Path, tmp_path: Path) -> None:
+    """Not one that a home, its keys, or what plait keeps lies in."""
+    (tmp_path / "work/.git").mkdir(parents=True)
+    (tmp_path / "work/docs").mkdir()
+    docs = str(tmp_path / "work/docs")
+
+    assert (str(tmp_path / "work"),) == readable_around(docs, {"HOME": str(home), "PATH": ""})
+    assert () == readable_around(docs, {"HOME": str(home), "PLAIT_HOME": str(tmp_path / "work/state")})

@@ -110,6 +110,8 @@ class ProviderFailed(Exception):
         self.detail = detail
         """A narrower word than the class, such as `incomplete_stream` or `not_event_stream`."""
         self.hint = hint
+        self.bounds: tuple[int, int] | None = None
+        """Of an overflow that is played back: which messages gave way to a summary then."""
         self.gave_up = ""
         """Why the request is not made again though it might succeed, in words; empty where it would not."""
 

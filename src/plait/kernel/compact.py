@@ -27,7 +27,7 @@ from plait.kernel.effects import Effect, End, Interrupted
 from plait.kernel.rules import Rules
 from plait.kernel.spans import Span, at, choose, kept_of, select_turns, weight
 from plait.kernel.state import State, record
-from plait.kernel.summarizing import asks, summary_of
+from plait.kernel.summarizing import asks, fitting, summary_of
 
 _ASKED: Final = "asked"
 """Why history is made shorter between turns."""
@@ -63,7 +63,12 @@ def compact(
     span = choose(state, rules.shrinking, why) if bounds is None else at(state, *bounds)
     if span is None:
         return False
-    summary = yield from _summarise(state, span, rules, why)
+    # After an overflow the whole history is known not to fit; otherwise the whole prefix is already cached.
+    lengths: tuple[int, ...] = (len(state.history), span.end)
+    if why == "overflow":
+        span, shown = fitting(state, rules, span) if bounds is None else (span, span.end)
+        lengths = (shown,)
+    summary = yield from _summarise(state, span, rules, tuple(dict.fromkeys(lengths)))
     return (yield from _replace(state, span, summary, why, rules.room))
 
 
@@ -158,10 +163,8 @@ def structural(messages: Sequence[Message]) -> str:
     return "\n".join(lines)
 
 
-def _summarise(state: State, span: Span, rules: Rules, why: str) -> Generator[Effect, Any, Summary]:
+def _summarise(state: State, span: Span, rules: Rules, lengths: tuple[int, ...]) -> Generator[Effect, Any, Summary]:
     """Have the model write a summary; whatever comes of that, one is there in the end."""
-    # After an overflow the whole history is known not to fit; otherwise the whole prefix is already cached.
-    lengths = (span.end,) if why == "overflow" else tuple(dict.fromkeys((len(state.history), span.end)))
     listed, usage, problem = structural(state.history[span.start : span.end]), None, NO_SUMMARY
     notes: list[Observation] = []
     for attempt, ask in enumerate(asks(state, rules, lengths), 1):
@@ -182,8 +185,10 @@ def _summarise(state: State, span: Span, rules: Rules, why: str) -> Generator[Ef
             raise
         usage = _sum(usage, None if reply.usage == Usage.UNAVAILABLE else reply.usage)
         if text := notes_in(reply):
-            # What was cut off has not come to what is next.
-            return Summary(f"{text}\n{listed}" if reply.stop in CUT else text, usage, tuple(notes))
+            # What was cut off has not come to what is next; of what was not shown it says nothing.
+            unsaid = listed if reply.stop in CUT else structural(state.history[ask.length : span.end])
+            is_whole = reply.stop not in CUT and ask.length >= span.end
+            return Summary(text if is_whole else f"{text}\n{unsaid}", usage, tuple(notes))
         break
     return Summary(listed, usage, (*notes, noted(UNPREPARED, reason=problem)))
 

@@ -127,7 +127,9 @@ class Playback:
             case RetryScheduled():
                 return _scheduled(fact)
             case Reset(why="compaction"):
-                return _failed("context_overflow")
+                overflow = _failed("context_overflow")
+                overflow.bounds = fact.start, fact.end
+                return overflow
             case Reset(why="overflow_skipped"):
                 return self._overflow(self.peek(tried + 1))
             case Reset(why="media"):

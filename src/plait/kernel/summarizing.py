@@ -5,15 +5,18 @@ Floor: 1. Owns: that request; never: which messages go (`spans`), or what takes 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from plait.core.exchange import ProviderFailed, Reply, View
 from plait.core.facts import RetryScheduled
 from plait.core.messages import user
-from plait.kernel.budget import estimate, left_for_answer
+from plait.kernel.budget import Room, estimate, left_for_answer, sizes_around
 from plait.kernel.effects import Effect, Think, Wait
 from plait.kernel.rules import Rules
+from plait.kernel.spans import Span, at
 from plait.kernel.state import State, record
 
 PURPOSE: Final = "compaction"
@@ -28,6 +31,48 @@ Keep names, numbers, paths and quotations exact. Do not call a tool."""
 _LEAST_TOKENS: Final = 1_000
 """A summary that may not have so many is asked for with less before it; in a small window a sixteenth of that."""
 _SMALL: Final = 16
+_ANSWER: Final = 4
+"""The part of a window that is kept for an answer, where nobody has said how much."""
+
+
+def rules_told(state: State, rules: Rules, failure: ProviderFailed) -> Rules:
+    """Return rules with the window that a refusal names, where it is smaller than what was known of it.
+
+    It is believed unless the endpoint has answered a larger request.
+    """
+    room, limit = rules.room, failure.tokens[1] if failure.tokens else None
+    if not limit or any(measure.input > limit for measure in state.gauge.measures):
+        return rules
+    if room is None:
+        return replace(rules, room=Room(limit, reserve=limit // _ANSWER))
+    if room.window is not None and room.window <= limit:
+        return rules
+    reserve = min(room.reserve, limit // _ANSWER)
+    narrow = Room(limit, reserve=reserve, system=room.system, tools=room.tools, count=room.count)
+    return replace(rules, room=narrow)
+
+
+def fitting(state: State, rules: Rules, span: Span) -> tuple[Span, int]:
+    """Return what is to go, and how many messages the request for its summary shows: all up to there if they fit.
+
+    Where they would leave no room for an answer, only so much of the beginning goes as leaves some, if that is enough.
+    If it is not, all of it goes, and the model writes of the part that it can be shown.
+    """
+    if rules.room is None or _fits(state, rules, span.end):
+        return span, span.end
+    ends = [end for end in range(span.start + 2, span.end) if state.history[end].role != "tool"]
+    found = bisect_left(ends, True, key=lambda end: not _fits(state, rules, end))
+    if not found:
+        return span, span.end
+    shorter = at(state, span.start, ends[found - 1])
+    _, after = sizes_around(state, rules.room, state.history[shorter.start : shorter.end], ())
+    window = rules.room.window or rules.room.usual or 0
+    is_enough = after + rules.room.reserve + _least(rules, window) <= window
+    return shorter if is_enough else span, shorter.end
+
+
+def _fits(state: State, rules: Rules, length: int) -> bool:
+    return not asks(state, rules, (length,))[0].is_tight
 
 
 class Ask(NamedTuple):
@@ -37,6 +82,8 @@ class Ask(NamedTuple):
     output_max: int | None
     fault: str = ""
     """Why it is not made: it is known not to fit."""
+    is_tight: bool = False
+    """The window leaves less than a summary needs."""
 
 
 def asks(state: State, rules: Rules, lengths: Sequence[int]) -> list[Ask]:
@@ -55,13 +102,18 @@ def _ask(state: State, rules: Rules, length: int, *, is_last: bool) -> Ask:
     if room is None or left is None:
         return Ask(length, wanted)
     window = room.window or room.usual or 0
-    least = min(wanted or _LEAST_TOKENS, _LEAST_TOKENS, max(1, window // _SMALL))
+    least = _least(rules, window)
     if left >= least:
         return Ask(length, left if left < (wanted or room.reserve) else wanted)
     if room.window is not None and (not is_last or estimate(state, room, request, length).least > room.window):
         size = room.window - room.window // 64 - left
-        return Ask(length, None, f"it has about {size:,} tokens, and the window {room.window:,}")
-    return Ask(length, least if wanted is not None else None)
+        return Ask(length, None, is_tight=True, fault=f"it has about {size:,} tokens, and the window {room.window:,}")
+    return Ask(length, least if wanted is not None else None, is_tight=True)
+
+
+def _least(rules: Rules, window: int) -> int:
+    """Return how many tokens a summary needs at the least."""
+    return min(rules.shrinking.summary_tokens_max or _LEAST_TOKENS, _LEAST_TOKENS, max(1, window // _SMALL))
 
 
 def summary_of(state: State, rules: Rules, ask: Ask, attempt: int = 1) -> Generator[Effect, Any, Reply]:

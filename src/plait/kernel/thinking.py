@@ -18,6 +18,7 @@ from plait.kernel.effects import Effect, Interrupted, Think, Wait
 from plait.kernel.media import drop_media
 from plait.kernel.rules import Rules
 from plait.kernel.state import State, record
+from plait.kernel.summarizing import rules_told
 
 _UNREADABLE_CALL: Final = (
     "That tool call could not be read and was not run. "
@@ -52,9 +53,10 @@ def think(state: State, rules: Rules) -> Generator[Effect, Any, Reply | None]:
 
 def _recover(state: State, rules: Rules, failure: ProviderFailed) -> Generator[Effect, Any, bool]:
     """Do what helps against a failure; say whether history was made shorter for it."""
-    is_overflow = failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max
-    if is_overflow and (yield from compact(state, rules, "overflow")):
-        return True
+    if failure.kind == "context_overflow" and state.shrinks < rules.shrinking.tries_max:
+        told = rules_told(state, rules, failure)
+        if (yield from compact(state, told, "overflow", failure.bounds)):
+            return True
     if failure.kind == "request_too_large" and (yield from drop_media(state)):
         return False
     attempt = state.attempts + 1

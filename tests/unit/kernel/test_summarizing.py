@@ -258,3 +258,65 @@ def test_what_is_known_not_to_fit_is_not_asked() -> None:
     assert reset.messages[0].content.startswith("Earlier: ")
     (note,) = [fact for fact in world.of_type(Observation) if fact.data["event"] == UNPREPARED]
     assert "tokens, and the window 3,000" in str(note.data["reason"])
+
+
+def overflowed(steps: int, limit: int | None, *, is_told: bool = True) -> World:
+    """A world in which a request of many steps is refused, at an endpoint of whose window nobody knew."""
+    rules = Rules(max_steps=None, shrinking=Shrinking(keep_last_units=2, summary_tokens_max=4_000))
+    refusal = failed("context_overflow", tokens=(None, limit))
+    world = World([failed("overloaded"), refusal, said("NOTES"), said("done")], rules=rules)
+    history: list[Message] = [user("the task")]
+    facts: list[Fact] = [TurnStart(), MessageAdded(history[0])]
+    for number in range(steps):
+        result = ToolResult(f"c{number}", f"{number} " + "x" * 2_000)
+        history += [assistant(calls=[look_at(f"c{number}")]), Message("tool", (result,))]
+        used = Usage(input=units_of(history[: 2 * number + 1]) // 4, output=0)
+        facts.append(MessageAdded(history[-2], used if is_told else Usage(output=1), "tool_calls"))
+        facts += [ToolStart(result.call_id), ToolEnd(result)]
+        facts.append(RoundClosed(2 * number + 1))
+    world.record(*facts)
+    return world
+
+
+def test_a_refusal_says_how_much_may_be_shown() -> None:
+    """Where an endpoint names its window, so much goes that its summary can be written; the rest stays as it was."""
+    world = overflowed(20, 10_400)
+
+    world.turn(resume=True)
+
+    ask = next(ask for ask in world.thinks if ask.purpose == "compaction")
+    (reset,) = world.of_type(Reset)
+    assert (1, ask.view.length) == (reset.start, reset.end)
+    assert "tool" != world.state.history[2].role
+    assert ask.output_max is not None
+    assert 1_500 > ask.output_max >= 10_400 // 16
+    assert ask.output_max + units_of(world.requests[2]) / 4 < 10_400
+    assert "NOTES" == reset.messages[0].content
+    assert 2 < sum(message.role == "tool" for message in world.state.history) < 6
+    assert_replays(world)
+
+
+def test_what_is_far_too_large_is_listed_beyond_what_may_be_shown() -> None:
+    """Where making room for the next request takes more than that, the notes are followed by a list of the rest."""
+    world = overflowed(60, 10_400, is_told=False)
+
+    world.turn(resume=True)
+
+    ask = next(ask for ask in world.thinks if ask.purpose == "compaction")
+    (reset,) = world.of_type(Reset)
+    assert ask.view.length < reset.end
+    assert reset.messages[0].content.startswith("NOTES\nEarlier: 0 user and ")
+    assert 2 == sum(message.role == "tool" for message in world.state.history)
+    assert_replays(world)
+
+
+@pytest.mark.parametrize("limit", [None, 10])
+def test_a_window_that_cannot_be_is_not_believed(limit: int | None) -> None:
+    """Without a number, or with one that larger requests were answered beyond, all that goes is shown, as ever."""
+    world = overflowed(20, limit)
+
+    world.turn(resume=True)
+
+    ask = next(ask for ask in world.thinks if ask.purpose == "compaction")
+    assert (37, 4_000) == (ask.view.length, ask.output_max)
+    assert_replays(world)

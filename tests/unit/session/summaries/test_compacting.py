@@ -22,7 +22,7 @@ from plait.session.session import Session
 from plait.session.tasks import run_task
 from plait.session.turns import run_turn
 from plait.store.opening import load_journal
-from plait.testing import Call, Say, ScriptServer
+from plait.testing import Call, Meter, Say, ScriptServer
 from plait.testing.faults import Reset as ConnectionReset, Stall, Status
 from plait.testing.request import Request
 from tests.unit.session.hooks.hooked import at
@@ -381,3 +381,21 @@ def test_the_size_that_was_too_large_is_told() -> None:
             sizes.append(session.compaction_last_prompt_tokens)
     assert [0, 0, 0] == sizes[1:]
     assert 1_500 <= sizes[0] < 3_000
+
+
+def test_a_window_that_nobody_told_is_learnt_from_the_refusal() -> None:
+    """Where the endpoint alone knows its window, a summary is one request that fits, and the model writes each."""
+    heard = Heard()
+    script = serving(lambda _, number: Call("look", {"n": number}) if number < 40 else "done")
+    look = Tool("look", "Look.", lambda n: f"{n}: {WORDS[:600]}", parameters={"type": "object"}, idempotent=True)
+    meter = Meter(window=8_000, bytes_a_token=3)
+    with ScriptServer(script, meter=meter) as server, talk(server, heard, tools=[look]) as opened:
+        session, client = opened
+
+        result = run_turn(client, "any", session, "the task")
+        refused, asked = server.meter.refused, list(filter(is_summary, server.requests))
+        assert all("the task" in request.body.decode() for request in server.requests)
+    assert ("completed", "done") == (result.status, result.final_reply)
+    assert {SUMMARY} == {data["summary"] for data in heard.of("compaction")}
+    assert len(heard.of("compaction")) == len(refused) == len(asked) > 0
+    assert not {request.number for request in asked} & {*refused}

@@ -100,7 +100,8 @@ class CommandPattern:
         if "*" in stem:
             return cls(None, is_prefix, re.compile(_glob_text(stem) + (r"(?: .*)?" if is_prefix else ""), re.DOTALL))
         line = read_command_line(stem)
-        if len(line.commands) != 1 or line.doubts or not line.commands[0].is_certain:
+        known = line.commands[0].doubts if line.commands else ()
+        if len(line.commands) != 1 or {*line.doubts} - {*known} or not line.commands[0].is_certain:
             raise ValueError("it is not one plain command")
         return cls(line.commands[0].words, is_prefix)
 

@@ -12,9 +12,9 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
+from plait.hands.command_lines.programs import PLAIN_WRAPPERS, doubts_about, hands_on, runs_its_words, texts_in
 from plait.hands.command_lines.quotes import Word
 from plait.hands.command_lines.words import Part, ShellReader
 
@@ -22,38 +22,6 @@ _DROPPED: Final = frozenset({"if", "then", "else", "elif", "while", "until", "do
 """Words of the shell's own before a command, or alone."""
 _UNREAD: Final = frozenset({"for", "case", "select", "function", "coproc", "[[", "esac", "alias", "unalias", "trap"})
 """What changes the meaning of what follows, or has a grammar of its own."""
-_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
-_HANDING_ON: Final = frozenset(
-    "builtin busybox chroot command doas env eval exec fakeroot flock firejail ionice nsenter nsexec parallel pkexec"
-    " proxychains proxychains4 rsh run-parts runuser script setpriv setsid source . ssh strace su sudo systemd-run"
-    " taskset toybox unshare watch xargs".split()
-)
-"""Programs whose arguments are a command, or hold one."""
-_PLAIN_WRAPPERS: Final = frozenset({"timeout", "nice", "nohup", "stdbuf"})
-"""Programs that run their arguments and change nothing about them that a rule is about."""
-_RISKY: Final = MappingProxyType(
-    {
-        "find": ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
-        "fd": ("-x", "-X", "--exec", "--exec-batch"),
-        "fdfind": ("-x", "-X", "--exec", "--exec-batch"),
-        "git": (
-            "-c -C --config-env --exec-path --git-dir --work-tree --upload-pack --receive-pack --ext-diff --textconv"
-            " --open-files-in-pager -O --exec -x bisect difftool filter-branch foreach mergetool"
-        ).split(),
-        "tar": "--checkpoint-action --to-command -I --use-compress-program --rsh-command --info-script -F".split(),
-        "rsync": ("-e", "--rsh", "--rsync-path"),
-        "scp": ("-o", "-S", "-F"),
-        "man": ("-P", "--pager", "-H", "--html"),
-        "sort": ("--compress-program", "-o", "--output"),
-        "rg": ("--pre", "--hostname-bin"),
-        "zip": ("-T", "-TT", "--unzip-command"),
-        "awk": ("-f", "--file", "-i", "--include"),
-        "sed": ("-i", "--in-place", "-f", "--file"),
-        "make": ("-f", "--file", "-C", "--directory", "--eval", "-E"),
-        "docker": ("-v", "--volume", "--mount", "--privileged"),
-    }
-)
-"""Options, and words, by which a program is told to run something else, or to write where it would only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +44,14 @@ class Command:
         return " ".join(map(shlex.quote, self.words))
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why it does more than its words say."""
+        return tuple(doubts_about(self.words))
+
+    @property
     def hands_on(self) -> bool:
         """True when the command runs another one that its arguments name, or may be told so."""
-        if self.program in _HANDING_ON or (self.program in _SHELLS and len(self.words) > 1):
-            return True
-        return any(_is_option(word, option) for option in _RISKY.get(self.program, ()) for word in self.words[1:])
+        return hands_on(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +111,9 @@ def _take(part: Part, found: _Found, depth: int) -> None:
     """Keep one simple command, and what it hands on."""
     words = list(part.words)
     while words and words[0].is_bare and words[0].text in _DROPPED:
-        words.pop(0)
+        is_timed = words.pop(0).text == "time"
+        while is_timed and words and words[0].text in ("-p", "--"):
+            words.pop(0)
     if words and words[0].is_bare and words[0].text in _UNREAD:
         found.doubts.append(f"{words[0].text!r} is more than a command")
     while words and words[0].is_assignment:
@@ -153,6 +126,7 @@ def _take(part: Part, found: _Found, depth: int) -> None:
     if part.defines_function:
         found.doubts.append("it defines a function")
     command = Command(tuple(word.text for word in words), not any(word.is_open for word in words))
+    found.doubts += command.doubts
     if len(words) > _TAILS_MAX and command.hands_on:
         found.doubts.append("a command hands on too many words")
     (found.nested if depth else found.commands).append(command)
@@ -165,12 +139,9 @@ def _take(part: Part, found: _Found, depth: int) -> None:
 
 def _handed_on(command: Command, words: list[Word]) -> Iterator[str | Command]:
     """Yield what a command may run: lines for a shell to read, and commands; more rather than fewer."""
-    program, rest = command.program, command.words[1:]
-    if program in _SHELLS or program in _HANDING_ON or program == "find":
-        yield from (text for text in rest if " " in text)
-    if program == "eval":
-        yield " ".join(rest)
-    if not (command.hands_on or program in _PLAIN_WRAPPERS):
+    if command.hands_on:
+        yield from texts_in(command.words)
+    elif not runs_its_words(command.program):
         return
     for start in range(1, min(len(words), _TAILS_MAX)):
         if words[start].text and not words[start].text.startswith("-"):
@@ -181,7 +152,7 @@ def _handed_on(command: Command, words: list[Word]) -> Iterator[str | Command]:
 def unwrapped(command: Command) -> Command:
     """Return the command that `timeout`, `nice`, `nohup` or `stdbuf` runs; any other one as it is."""
     words = command.words
-    while os.path.basename(words[0]) in _PLAIN_WRAPPERS and words[0] == os.path.basename(words[0]):
+    while os.path.basename(words[0]) in PLAIN_WRAPPERS and words[0] == os.path.basename(words[0]):
         start = _after_options(words)
         if start is None:
             return command
@@ -202,18 +173,3 @@ def _after_options(words: tuple[str, ...]) -> int | None:
         if len(words) < 2 or not words[1][:1].isdigit():
             return None
     return at if at < len(words) and not words[at].startswith("-") else None
-
-
-def _is_option(word: str, option: str) -> bool:
-    """Say whether a word is an option of this name, alone, with a value, or among other letters."""
-    if not option.startswith("-"):
-        return word == option
-    if option.startswith("--"):
-        # Long options may be shortened as far as they stay clear; three letters are never clear enough to be safe.
-        name = word.partition("=")[0]
-        return name == option or (len(name) > 4 and name.startswith("--") and option.startswith(name))
-    if word == option or word.startswith(f"{option}="):
-        return True
-    if len(option) > 2:
-        return False
-    return len(word) > 2 and word.startswith("-") and not word.startswith("--") and option[1] in word[1:]

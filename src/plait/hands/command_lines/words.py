@@ -166,6 +166,8 @@ class ShellReader(ShellText):
             self._at += 1
             self._doubt(f"{line[began]!r} was not expected")
         word.text, plain = "".join(pieces), "".join(bare)
+        if word.text == "[":  # alone it is no pattern, but a command
+            word.is_open = False
         word.is_assignment = _ASSIGNMENT.match(plain) is not None
         if _BRACES.search(plain) or plain.startswith("~"):
             word.is_open = True

@@ -108,13 +108,52 @@ def test_a_rule_for_a_command_covers_nothing_else(command: str) -> None:
     assert on_command(["allow Bash(git status)"], command) is None
 
 
+OPEN = "git find xargs tar awk gawk sed sort printf test [ read export bash".split()
+
+
+@pytest.mark.parametrize("command", ["awk '{print $1}' x", "sed -n '1,5p;10q' x", "sed -e 's/a/b/g' -e '/x/d' x"])
+def test_a_rule_that_leaves_words_open_covers_plain_work(command: str) -> None:
+    """What `awk` prints, and what `sed` edits in passing, needs no question."""
+    assert "allow" == on_command([f"allow Bash({program}:*)" for program in OPEN], command)
+
+
 @pytest.mark.parametrize(
     "command",
-    ["git -c core.pager=evil log", "git log --ext-diff", "find . -exec rm x ;", "xargs rm", "tar -I evil -xf x"],
+    [
+        "git -c core.pager=evil log",
+        "git log --ext-diff",
+        "git log --output=.git/hooks/pre-commit",
+        "git config core.pager evil",
+        "git fetch 'ext::sh -c evil'",
+        "git clone --template=evil x",
+        "find . -exec rm x ;",
+        "xargs rm",
+        "tar -I evil -xf x",
+        "awk 'BEGIN{system(\"evil\")}'",
+        'awk \'BEGIN{print "x" > "made"}\'',
+        "awk 'BEGIN{\"evil\" | getline}'",
+        "gawk -lfilefuncs x",
+        "sed '1e evil' x",
+        "sed 's/a/b/e' x",
+        "sed -n 's/a/b/w made' x",
+        "sed -e p -e 'e evil' x",
+        "sed 's/a/b/;w made' x",
+        "sort --compress-program=evil x",
+        "sort -omade x",
+        "printf -v 'x[$(evil)]' y",
+        "test -v 'x[$(evil)]'",
+        "[ -v 'x[$(evil)]' ]",
+        "read 'x[$(evil)]'",
+        "export PATH=.:$PATH; git status",
+        "export BASH_ENV=evil",
+        "export -n 'x[$(evil)]'",
+        "bash",
+        "bash -s",
+    ],
 )
 def test_a_rule_that_leaves_words_open_covers_no_command_that_runs_another(command: str) -> None:
     """`Bash(git:*)` is leave for git's own work, and not for whatever its options may start."""
-    rules = [f"allow Bash({program}:*)" for program in ("git", "find", "xargs", "tar")]
+    rules = [f"allow Bash({program}:*)" for program in OPEN]
     assert on_command(rules, command) is None
 
 
@@ -132,6 +171,18 @@ def test_a_rule_that_leaves_words_open_covers_no_command_that_runs_another(comma
         "cat <<E\n`rm -rf x`\nE",
         "if true; then rm -rf x; fi",
         "'r'm -rf x",
+        "bash -c 'r\"m\" -rf x'",
+        "time -p rm -rf x",
+        "/usr/bin/time rm -rf x",
+        "prlimit rm -rf x",
+        "npx rm -rf x",
+        "docker run -v /:/x image rm -rf x",
+        "tar cf x . --checkpoint-action=exec='rm -rf x'",
+        "git -c alias.x='!rm -rf x' x",
+        "ssh -o ProxyCommand='rm -rf x' host",
+        "sort --compress-program='rm -rf x' y",
+        "split --filter='rm -rf x' y",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm -rf x",
     ],
 )
 def test_a_forbidden_command_is_found_wherever_it_stands(command: str) -> None:
@@ -139,10 +190,39 @@ def test_a_forbidden_command_is_found_wherever_it_stands(command: str) -> None:
     assert on_command(["allow Bash", "allow Bash(rm:*)", "deny Bash(rm -rf:*)"], command) == "deny"
 
 
-@pytest.mark.parametrize("command", ["r? -rf x", "$RM -rf x", "rm $FLAGS x", "git push 2>$(echo x)"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "r? -rf x",
+        "$RM -rf x",
+        "rm $FLAGS x",
+        "git push 2>$(echo x)",
+        "echo rm -rf x | sh",
+        "echo rm -rf x | bash -s",
+        "echo rm -rf x | source /dev/stdin",
+        "hash -p /bin/rm git; git -rf x",
+        "export PATH=/elsewhere; ls",
+        "let 'x[$(echo)]=1'",
+        "declare -i y='x[$(echo)]'",
+        "mapfile -C rm -c 1 x",
+        "complete -C rm x",
+    ],
+)
 def test_what_might_be_forbidden_is_asked_about(command: str) -> None:
     """Where the shell alone knows the words, a rule that forbids something takes the yes of an allow rule away."""
     assert on_command(["allow Bash", "deny Bash(rm -rf:*)"], command) == "ask"
+
+
+@pytest.mark.parametrize("command", ["[ -d x ] || mkdir x", "set -e; ls", "printf '%s' 'a[b]'", "bash script.sh"])
+def test_what_is_plain_is_not_asked_about_for_a_rule_that_forbids_something_else(command: str) -> None:
+    """Tests, settings of the shell and scripts by name are commands like any other."""
+    assert on_command(["deny Bash(rm -rf:*)"], command) is None
+
+
+@pytest.mark.parametrize("program", ["bash", "sh", "hash", "source", "export", "complete"])
+def test_a_rule_may_name_any_program(program: str) -> None:
+    """Also one of which a line is in doubt."""
+    assert "deny" == on_command([f"deny Bash({program}:*)"], f"/bin/{program} x")
 
 
 def test_every_rule_for_files_is_anchored() -> None:

@@ -96,6 +96,7 @@ def _undone(session: str, *, as_json: bool) -> int:
 
 
 def _compacted(options: RunOptions, keep_last_turns: int, cancel: Cancel) -> Compacted:
+    from plait.cli.configured import configured
     from plait.cli.continuing import bound_to, folder_of, session_meant
     from plait.cli.turn import spec_of
 
@@ -103,6 +104,7 @@ def _compacted(options: RunOptions, keep_last_turns: int, cancel: Cancel) -> Com
     if going is None:
         raise ConfigError(f"there is no session {options.resume!r}", hint="`plait sessions list --all` names them")
     with inside(options.directory or folder_of(going)):
+        options = configured(options, goes_on=True)
         bound, folder = bound_to(options, going, spec_of(options, chosen(options, going)))
         with (
             create_client(bound) as client,

@@ -5,7 +5,6 @@ Floor: 2. Owns: names, kinds, and who uses each; never: a file, or which of seve
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -159,6 +158,8 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def nearest(name: str, known: tuple[str, ...] = ()) -> str:
     """Return what is said to somebody who misspelt a name."""
+    import difflib  # most names are right
+
     names = known or (*KEYS, *OLDER, *TABLES)
     close = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else "`plait config show --all` lists the settings"

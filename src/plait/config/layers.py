@@ -9,7 +9,6 @@ one said of endpoints, so that no key is sent to an endpoint that somebody else 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -164,6 +163,8 @@ def strange_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     names = {PREFIX + name.upper() for name in (*KEYS, *OLDER)}
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and variable not in names | _OWN:
+            import difflib  # most environments have none
+
             near = difflib.get_close_matches(variable, names, n=1, cutoff=0.85)
             if near:
                 yield variable, near[0]

@@ -68,9 +68,13 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "X05": Row(
-        "names that programs outside obey are not changed by what is fenced",
+        "names that programs outside obey are not changed by what is fenced, nor by file tools unasked",
         (
+            "unit/hands/fence/test_obeyed.py",
+            "unit/hands/fence/test_repositories.py",
+            "unit/cli/test_approving.py::test_what_other_programs_obey",
             "unit/tools/test_fenced_executor.py::test_file_tools_keep",
+            "unit/tools/test_fenced_executor.py::test_what_programs_outside",
             "unit/tools/test_fenced_toolbox.py::test_what_programs_outside",
             "unit/hands/fence/test_fence.py::test_names_that_are_links",
         ),
@@ -190,7 +194,11 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "X34": Row(
         "a server's tool that changes is not used until somebody agrees",
-        ("unit/session/test_held_tools.py", "unit/tools/mcp/test_narrowing.py"),
+        (
+            "unit/session/test_held_tools.py",
+            "unit/tools/mcp/test_narrowing.py",
+            "unit/cli/test_approving.py::test_what_has_changed_about_a_tool",
+        ),
     ),
     "X35": Row(
         "no server's tool takes the name of another or of plait's own",
@@ -263,7 +271,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "X82": Row(
         "a hook has bounds, a gate that fails denies, a file that is none is an error",
-        ("unit/hooks", "unit/session/hooks/test_hooking.py"),
+        ("unit/hooks", "unit/session/hooks/test_hooking.py", "unit/session/hooks/test_fenced_hooks.py"),
     ),
     "X83": Row(
         "a bundle of skills or plugins is unpacked whole and inside, or not at all",

@@ -22,6 +22,7 @@ from plait.tools.looks import Look
 class Ground:
     def look(self, call, tool): return Look()
     def allow_outside(self, call, look): pass
+    def is_fenced(self, tool): return False
     def knows(self, answer): return False
     def remember(self, answer): pass
 

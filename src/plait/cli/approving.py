@@ -4,8 +4,8 @@ Floor: 7. Owns: which calls are asked about, what an answer means, the denials o
 or the words of the question (`question`).
 
 File tools inside the workspace run freely, and what runs behind a fence. Any other command, a change outside the
-workspace and whatever else asks for approval need a yes: `--yes` gives it to all, the user to one; without a terminal
-the answer is no.
+workspace or of what programs outside obey, and whatever else asks for approval need a yes: `--yes` gives it to all,
+the user to one; without a terminal the answer is no.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class RunApprover:
         except BaseException:
             look.close()
             raise
-        if isinstance(said, Allow) and look.place == "outside":
+        if isinstance(said, Allow) and look.needs_leave:
             # The yes is to where it led when it was given, and not to wherever it may lead when it runs.
             self._ground().allow_outside(call, look)
         else:
@@ -174,7 +174,7 @@ class RunApprover:
         if self._says_yes or self._is_answered(call, look, ""):
             return True
         # What leads to a secret place is refused by the tool itself, whoever says yes.
-        if tool.requires_approval or (tool.mutates and look.place == "outside"):
+        if tool.requires_approval or (tool.mutates and look.needs_leave):
             return False
         return not tool.runs_code or self._ground().is_fenced(tool)
 

@@ -36,7 +36,7 @@ def question(call: ToolCall, why: str = "", *, led: Sequence[Led] = (), tool: To
         led: where the paths of the call lead.
         tool: the tool, where it should say of itself what it does: one of a server, or a plugin's.
     """
-    what, body, rest = _subject(call, is_outside=not why)
+    what, body, rest = _subject(call, "" if why else _where(led))
     lines = ["", f"plait wants to {' '.join(literal(what))}:"]
     lines += [f"  | {line}" for line in literal(body)]
     for name, value in rest.items():
@@ -62,30 +62,39 @@ def _is_news(led: Led, named: Sequence[str]) -> bool:
     return led.real != led.path or led.path not in named
 
 
+_OUTSIDE: Final = "a file outside the workspace"
+_OBEYED: Final = "a file that other programs obey"
 _RUN: Final = "run this command"
 _SHELLS: Final = frozenset({"exec_shell", "bash", "nohup"})
 
 
-def _subject(call: ToolCall, *, is_outside: bool) -> tuple[str, str, dict[str, object]]:
+def _where(led: Sequence[Led]) -> str:
+    """Return what makes a change one to ask about."""
+    if not any(each.is_obeyed for each in led):
+        return _OUTSIDE
+    return f"{_OUTSIDE}, and one that other programs obey" if any(each.place == "outside" for each in led) else _OBEYED
+
+
+def _subject(call: ToolCall, where: str) -> tuple[str, str, dict[str, object]]:
+    """Return what is wanted, what of it stands by itself, and the other arguments; `where` a change would be."""
     try:
         arguments = call.arguments
     except JsonInvalid:
         return f"use the tool {call.name!r} with", call.raw, {}
     if canonical(call.name) == "apply_patch" and isinstance(patch := arguments.get("input"), str):
-        what = "apply this patch, which leads outside the workspace" if is_outside else "apply this patch"
-        return what, patch, {}
+        return f"apply this patch, which changes {where}" if where else "apply this patch", patch, {}
     # What any other tool does with a `command` or a `path` is its own affair.
     if canonical(call.name) in _SHELLS and isinstance(command := arguments.get("command"), str):
         return _RUN, command, {name: value for name, value in arguments.items() if name != "command"}
     if named_paths(call) and isinstance(path := arguments.get("path"), str):
-        what = "change a file outside the workspace with" if is_outside else "touch a file with"
+        what = f"change {where} with" if where else "touch a file with"
         return f"{what} {call.name!r}", path, {name: value for name, value in arguments.items() if name != "path"}
     return f"use the tool {call.name!r} with", call.raw, {}
 
 
 def rule_for(call: ToolCall) -> str | None:
     """Return the rule that means a call of the shell and nothing else; None where no rule says just that."""
-    what, body, rest = _subject(call, is_outside=False)
+    what, body, rest = _subject(call, "")
     if what != _RUN or rest or "*" in body or any(not char.isprintable() for char in body):
         return None
     line = read_command_line(body)

@@ -35,6 +35,8 @@ class Led:
     """Held open, so that no other directory can take over its identity meanwhile."""
     found: Identity | None
     """What stood there; None for nothing."""
+    is_obeyed: bool = False
+    """Programs outside do what stands there: an editor, a shell's helper, plait itself."""
 
 
 class Look:
@@ -43,10 +45,10 @@ class Look:
     def __init__(self) -> None:
         self._led: dict[str, Led] = {}
 
-    def add(self, path: str, pinned: Pinned, place: Place) -> None:
+    def add(self, path: str, pinned: Pinned, place: Place, *, is_obeyed: bool = False) -> None:
         """Take a place over, with its handle."""
         try:
-            led = Led(path, real_name_of(path, pinned), place, pinned, _identity(pinned))
+            led = Led(path, real_name_of(path, pinned), place, pinned, _identity(pinned), is_obeyed)
         except BaseException:
             pinned.close()
             raise
@@ -59,6 +61,11 @@ class Look:
         """The place of them all that is furthest from the workspace."""
         places: list[Place] = ["inside", *(led.place for led in self._led.values())]
         return max(places, key=lambda place: _WORSE[place])
+
+    @property
+    def needs_leave(self) -> bool:
+        """True where somebody has to say yes before it is written: outside the workspace, or what programs obey."""
+        return self.place == "outside" or any(led.is_obeyed for led in self._led.values())
 
     @property
     def targets(self) -> Sequence[Led]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plait.core.errors import Refusal
 from plait.hands.fence.files import FencedFiles
+from plait.hands.fence.obeyed import is_obeyed
 from plait.hands.reach import OutsidePolicy, Place, Reach
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import Files, Pinned, Purpose, Workspace, WorkspaceOptions
@@ -119,7 +120,8 @@ class Places(Files):
         for path in paths:
             with suppress(Refusal):
                 if self._spill.find(path) is None:
-                    look.add(path, *self._reach.look(path))
+                    pinned, place = self._reach.look(path)
+                    look.add(path, pinned, place, is_obeyed=place == "inside" and is_obeyed(self.root, pinned))
         return look
 
     def classify(self, path: str) -> Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -15,8 +16,10 @@ from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
 from plait.engine.permissions.rule import parse_rule
 from plait.kernel.effects import Allow, Deny, Interrupted
-from plait.kernel.tools import Tool
+from plait.kernel.tools import Tool, ToolContext
 from plait.session.kept.remembering import Answer
+from plait.tools.answer import as_answer
+from plait.tools.toolbox import Toolbox, ToolboxOptions
 
 Where = Literal["inside", "outside", "secret"]
 READ = Tool("read_file", "", lambda path: "", parallel_safe=True)
@@ -47,6 +50,7 @@ class Looked:
 
     def __init__(self, place: Where) -> None:
         self.place = place
+        self.needs_leave = place == "outside"
         self.is_closed = False
 
     def close(self) -> None:
@@ -205,7 +209,7 @@ def test_the_question_of_a_patch_shows_its_lines() -> None:
     """A patch is read as it is, line by line, and not as an argument."""
     text = question(ToolCall("c", "apply_patch", "*** Begin Patch\n-a\x1b[2K\n+b\n*** End Patch", custom=True))
 
-    assert "apply this patch, which leads outside the workspace:\n  | *** Begin Patch\n" in text
+    assert "apply this patch, which changes a file outside the workspace:\n  | *** Begin Patch\n" in text
     assert "\n  | -a\\x1b[2K\n  | +b\n" in text
 
 
@@ -303,6 +307,42 @@ def test_the_question_about_a_servers_tool_has_its_description() -> None:
     )
     subject.approve(shell(), Tool("exec_shell", "Runs.", str, runs_code=True))
     assert ["  # Reads.\n  #   Evil\n" in person.asked[0], "Runs." in person.asked[1]] == [True, False]
+
+
+def test_what_other_programs_obey_is_asked_about(tmp_path: Path) -> None:
+    """X05: in the workspace and in every repository inside, through links too; the yes is to where it led then."""
+    (tmp_path / "sub/.git").mkdir(parents=True)
+    (tmp_path / ".envrc").write_text("")
+    (tmp_path / "innocent").symlink_to(".envrc")
+    box = Toolbox(tmp_path, ToolboxOptions(policy="cli"))
+    asked = [".github/workflows/ci.yml", "innocent", "sub/.vscode/tasks.json", "plait.toml", ".claude/settings.json"]
+    free = [".github/notes", "docs/.vscode/tasks.json", "src/.envrc.py", "sub/plait.py"]
+
+    class Real(Floor):
+        def look(self, call: ToolCall, tool: Tool | None = None) -> Any:
+            return box.look(call, tool)
+
+        def allow_outside(self, call: ToolCall, look: Any) -> None:
+            box.allow_outside(call.id, look)
+
+    person = Person(*["y"] * len(asked))
+    subject = RunApprover(cancel=Cancel(), ground=lambda: ground, person=person)
+    ground = Real("inside")
+    for path in (*asked, *free):
+        call = ToolCall.of(path, "write_file", {"path": path, "content": "x"})
+        assert Allow(call) == subject.approve(call, WRITE)
+    assert len(asked) == len(person.asked)
+    assert "plait wants to change a file that other programs obey with 'write_file':" in person.asked[0]
+    assert f"  > leads to {tmp_path / '.envrc'}" in person.asked[1]
+    assert Allow(call) == RunApprover(cancel=Cancel(), ground=lambda: ground, person=None).approve(call, WRITE)
+    nobody = RunApprover(cancel=Cancel(), ground=lambda: ground, person=None)
+    assert isinstance(nobody.approve(ToolCall.of("n", "write_file", {"path": ".envrc", "content": ""}), WRITE), Deny)
+    (tmp_path / "innocent").unlink()
+    (tmp_path / "innocent").symlink_to("plain")
+    (tmp_path / "plain").write_text("")
+    context = ToolContext("innocent", "key", Cancel())
+    assert "stale" in as_answer(box.write_file("innocent", "x", call=context))[0]
+    box.close()
 
 
 def test_what_has_changed_about_a_tool_stands_behind_a_mark_of_its_own() -> None:

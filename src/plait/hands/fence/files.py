@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 
 from plait.core.errors import Refusal
-from plait.hands.fence.obeyed import is_of_repository
+from plait.hands.fence.obeyed import is_obeyed
 from plait.hands.fence.policy import SandboxPolicy
 from plait.hands.secret_places import SecretPlaces
 from plait.hands.workspace import Pinned
@@ -54,7 +54,7 @@ class FencedFiles:
             raise
 
     def _check(self, pinned: Pinned) -> None:
-        if self._kept.hold(pinned) or (self._keeps_nested and is_of_repository(self._top, pinned)):
+        if self._kept.hold(pinned) or (self._keeps_nested and is_obeyed(self._top, pinned, beneath=True)):
             raise Refusal(
                 "FORBIDDEN",
                 f"{pinned.shown!r} is kept as it is in the sandbox: programs outside obey what stands there",

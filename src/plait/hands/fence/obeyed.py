@@ -64,16 +64,19 @@ def kept_beneath(policy: SandboxPolicy, repositories: Repositories) -> Kept:
     return Kept(tuple(pinned), tuple(names))
 
 
-def is_of_repository(root: str, pinned: Pinned) -> bool:
-    """Say whether a name is, or would be, such a name of a repository inside a workspace; git's own names aside."""
+def is_obeyed(root: str, pinned: Pinned, *, beneath: bool = False) -> bool:
+    """Say whether a name is, or would be, such a name of a workspace or of a repository in it; git's own names aside.
+
+    With `beneath` only of a repository in it.
+    """
     try:
         folder = os.readlink(f"/proc/self/fd/{pinned.fd}")
     except OSError:
         return False
     steps = os.path.relpath(os.path.join(folder, *pinned.missing, pinned.name), root).split("/")
     return any(
-        "/".join(steps[start:end]) in PROTECTED and _exists(root, os.path.join(*steps[:start], GIT))
-        for start in range(1, len(steps))
+        "/".join(steps[start:end]) in PROTECTED and (not start or _exists(root, os.path.join(*steps[:start], GIT)))
+        for start in range(int(beneath), len(steps))
         for end in range(start + 1, min(start + _STEPS_MAX, len(steps)) + 1)
     )
 

@@ -14,7 +14,7 @@ from typing import Final
 from plait.cli.exits import exit_of_error
 from plait.core import errors
 from plait.core.errors import REFUSAL_STATUS, PlaitError
-from plait.wire.failure import ADVICE
+from plait.wire.errors.failure import ADVICE
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/errors.md"
 

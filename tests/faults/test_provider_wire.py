@@ -21,9 +21,9 @@ from plait.models.chat_model import chat_model
 from plait.models.known_profiles import profile_named
 from plait.testing import Request, ScriptServer, VirtualClock, faults
 from plait.testing.faults import Step
-from plait.wire.chat_encode import encode_message, head
-from plait.wire.classify import classify
+from plait.wire.chat.encode import encode_message, head
 from plait.wire.decode import decode_body, decoder_for, describe_answer
+from plait.wire.errors.classify import classify
 from plait.wire.names import original_names, wire_name
 from plait.wire.profile import DecodeOptions, WireName, WireProfile
 from plait.wire.sse import SseParser

@@ -14,8 +14,8 @@ import click
 
 from plait.cli.streams import read_input
 from plait.core.strict_json import plain
-from plait.wire.classify import classify as classify_error
 from plait.wire.decode import decode_body, describe_answer, describe_failure, parse_cut
+from plait.wire.errors.classify import classify as classify_error
 from plait.wire.profile import ThinkMode, WireName, WireProfile
 
 

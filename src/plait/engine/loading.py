@@ -78,7 +78,7 @@ def announced(plan: Plan, at: Boundary, history: Sequence[Message], tools: ToolT
     new = [tool for tool in active(deferral, tools.schemas, history) if tool.name not in known]
     if not new:
         return plan
-    from plait.wire.chat_encode import tool_dict
+    from plait.wire.chat.encode import tool_dict
     from plait.wire.profile import WireProfile
 
     entries = [tool_dict(replace(tool, deferred=False), WireProfile()) for tool in new]

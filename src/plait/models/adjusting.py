@@ -42,6 +42,6 @@ def adjusted(form: Form, failed: ProviderFailed, learnt: set[str]) -> Form | Non
 
 
 def _output_limit_in(hint: str) -> int | None:
-    from plait.wire.overflow import output_limit_in  # many patterns, for what few conversations ever hear
+    from plait.wire.errors.overflow import output_limit_in  # many patterns, for what few conversations ever hear
 
     return output_limit_in(hint)

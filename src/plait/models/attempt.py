@@ -107,7 +107,7 @@ class Attempt:
         """Say what an answer means that is no success."""
         if 300 <= status < 400:
             return self._told(redirected(status, headers.get("location", "").partition("?")[0]))
-        from plait.wire.classify import classify  # the tables of what providers say are read when one says it
+        from plait.wire.errors.classify import classify  # the tables of what providers say are read when one says it
 
         failure = classify(status, headers, body, window=self._line.target.context_window, now_s=time.time())
         failed = failure.to_exception(status=status, phase="headers")

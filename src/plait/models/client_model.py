@@ -26,8 +26,8 @@ from plait.models.known_profiles import profile_of
 from plait.models.loading import Shown, wire_for
 from plait.models.pinning import pin_of
 from plait.models.profiles import EndpointProfile
-from plait.wire.chat_decode import ChatDecoder
-from plait.wire.chat_encode import message_dicts, tool_dict
+from plait.wire.chat.decode import ChatDecoder
+from plait.wire.chat.encode import message_dicts, tool_dict
 from plait.wire.encoding import answer_format
 from plait.wire.names import original_names
 from plait.wire.profile import CallForm, DecodeOptions, StructuredOutput, WireProfile

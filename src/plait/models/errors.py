@@ -13,7 +13,7 @@ from plait.core.errors import ErrorClass, ModelError
 from plait.core.exchange import ProviderFailed
 from plait.core.redact import redact_secrets
 from plait.models.failures import where_of
-from plait.wire.failure import ADVICE
+from plait.wire.errors.failure import ADVICE
 
 _CLASSES: Final[Mapping[ErrorClass, type[ModelError]]] = {
     "auth": errors.AuthenticationError,

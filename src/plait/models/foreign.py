@@ -12,7 +12,7 @@ from typing import Final
 from plait.core.errors import ModelError
 from plait.core.exchange import ProviderFailed
 from plait.models.failures import failure_of
-from plait.wire.classify import classify
+from plait.wire.errors.classify import classify
 
 _USAGE: Final = (
     "prompt_tokens",

@@ -29,9 +29,9 @@ from plait.models.errors import to_error
 from plait.models.known_profiles import profile_of
 from plait.models.profiles import EndpointProfile
 from plait.models.transport import Aborted, HttpRequest, Network, Timeouts
-from plait.wire.chat_decode import ChatDecoder
-from plait.wire.chat_encode import PATH
-from plait.wire.classify import classify
+from plait.wire.chat.decode import ChatDecoder
+from plait.wire.chat.encode import PATH
+from plait.wire.errors.classify import classify
 from plait.wire.profile import DecodeOptions
 
 Told = Callable[..., None]

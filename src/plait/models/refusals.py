@@ -1,6 +1,6 @@
 """What an error says of the request that it refuses: which tool it means, and which words of the model's it repeats.
 
-Floor: 2. Owns: reading these out of an error; never: its class (`wire.classify`), and what is done about it.
+Floor: 2. Owns: reading these out of an error; never: its class (`wire.errors.classify`), and what is done about it.
 """
 
 from __future__ import annotations

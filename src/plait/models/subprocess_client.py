@@ -24,7 +24,7 @@ from plait.kernel.effects import Interrupted
 from plait.models.completion import Completion, completion_of
 from plait.models.errors import to_error
 from plait.models.openai_client import BaseUrl
-from plait.wire.chat_decode import ChatDecoder
+from plait.wire.chat.decode import ChatDecoder
 from plait.wire.profile import WireProfile
 
 SCHEME: Final = "run://"

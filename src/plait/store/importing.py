@@ -25,7 +25,7 @@ from plait.store.jsonl import JOURNAL
 from plait.store.layout import SNAPSHOT
 from plait.store.opening import cannot_open, file_bytes, load_journal
 from plait.store.salvage import write_journal
-from plait.wire.chat_history import decode_messages
+from plait.wire.chat.history import decode_messages
 
 Json = dict[str, Any]
 

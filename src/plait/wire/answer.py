@@ -16,7 +16,7 @@ from plait.core.messages import Message, Opaque, Part, Reasoning, StopReason, Te
 from plait.core.strict_json import JsonInvalid, parse_object
 from plait.core.usage import Usage
 from plait.core.values import dataclass
-from plait.wire.failure import Failure
+from plait.wire.errors.failure import Failure
 from plait.wire.profile import DecodeOptions
 from plait.wire.words import plain_word
 
@@ -189,7 +189,7 @@ def _looks_whole(answer: Answer) -> bool:
 
 
 def _failed_finish(raw: str) -> Failure:
-    from plait.wire.error_words import class_of_word  # long tables, for answers that fail
+    from plait.wire.errors.words import class_of_word  # long tables, for answers that fail
 
     kind = class_of_word(raw.rpartition(":")[2]) or "unavailable"
     says_why = plain_word(raw) not in _GIVING_UP

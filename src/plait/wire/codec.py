@@ -43,7 +43,7 @@ class Codec:
 def codec(wire: WireName) -> Codec:
     """Return how to talk on a wire; the code of the others is not loaded."""
     if wire == "responses":
-        from plait.wire import responses_decode, responses_encode
+        from plait.wire.responses import decode as responses_decode, encode as responses_encode
 
         return Codec(
             path=responses_encode.PATH,
@@ -53,7 +53,7 @@ def codec(wire: WireName) -> Codec:
             decoder=responses_decode.ResponsesDecoder,
         )
     if wire == "anthropic":
-        from plait.wire import anthropic_decode, anthropic_encode
+        from plait.wire.anthropic import decode as anthropic_decode, encode as anthropic_encode
 
         return Codec(
             path=anthropic_encode.PATH,
@@ -63,7 +63,7 @@ def codec(wire: WireName) -> Codec:
             decoder=anthropic_decode.AnthropicDecoder,
             head_marks=anthropic_encode.HEAD_MARKS,
         )
-    from plait.wire import chat_decode, chat_encode
+    from plait.wire.chat import decode as chat_decode, encode as chat_encode
 
     return Codec(
         path=chat_encode.PATH,

@@ -18,7 +18,7 @@ from plait.wire.answer import Answer, is_runnable
 from plait.wire.body import BODY_BYTES_MAX
 from plait.wire.codec import codec
 from plait.wire.decoder import Decoder
-from plait.wire.failure import Failure
+from plait.wire.errors.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 
 _DIGITS_MAX: Final = 18

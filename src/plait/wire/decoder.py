@@ -14,8 +14,8 @@ from plait.core.exchange import Reply
 from plait.wire.answer import Answer, join_halves, settle, to_reply
 from plait.wire.body import BodyReader
 from plait.wire.bounds import Bounds
-from plait.wire.error_body import is_error
-from plait.wire.failure import Failure
+from plait.wire.errors.body import is_error
+from plait.wire.errors.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile, standard_loads
 from plait.wire.sse import DONE, Event
 
@@ -235,7 +235,7 @@ def _may_hold_large_number(data: bytes) -> bool:
 
 def failure_in(document: object) -> Failure:
     """Return the failure that a document of a 200 answer reports."""
-    from plait.wire.classify import classify_document  # most streams never need the tables behind it
+    from plait.wire.errors.classify import classify_document  # most streams never need the tables behind it
 
     return classify_document(document)
 

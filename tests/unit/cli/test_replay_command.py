@@ -65,7 +65,7 @@ def test_a_changed_encoding_is_the_first_difference(
     own: Sessions, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a message would be encoded otherwise, the request that would differ first is shown from there on."""
-    from plait.wire import chat_encode
+    from plait.wire.chat import encode as chat_encode
 
     encode = chat_encode.encode_message
 

@@ -20,8 +20,8 @@ from plait.models.adjusting import OUTPUT_TOKENS_MIN
 from plait.models.chat_model import chat_model
 from plait.testing import Call, Raw, Request, Say, ScriptServer, VirtualClock, faults
 from plait.testing.faults import Step
-from plait.wire.classify import classify
-from plait.wire.overflow import output_limit_in
+from plait.wire.errors.classify import classify
+from plait.wire.errors.overflow import output_limit_in
 from tests.unit.models.talking import TALKS, ask_of, text_of
 from tests.unit.wire.cases import CASES
 

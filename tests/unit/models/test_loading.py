@@ -16,9 +16,9 @@ from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.client_model import ClientModel
 from plait.models.loading import Shown, wire_for
-from plait.wire import anthropic_encode
-from plait.wire.chat_encode import message_dicts
-from plait.wire.chat_history import decode_messages
+from plait.wire.anthropic import encode as anthropic_encode
+from plait.wire.chat.encode import message_dicts
+from plait.wire.chat.history import decode_messages
 from plait.wire.profile import WireProfile
 
 LIMITS = ActivationLimits(max_selected_tools=9, max_active_tools=9, max_schema_bytes=9_000)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plait.testing import Meter, ScriptServer
-from plait.wire.classify import classify
+from plait.wire.errors.classify import classify
 
 PATHS = {"/chat/completions": "messages", "/responses": "input", "/messages": "messages"}
 

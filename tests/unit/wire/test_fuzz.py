@@ -20,14 +20,14 @@ from plait.core.messages import Message
 from plait.models.http.http1 import BrokenOff, NotHttp, ResponseParser
 from plait.models.http.unpack import unpacker
 from plait.wire.answer import to_reply
-from plait.wire.classify import classify, classify_document
 from plait.wire.codec import codec
 from plait.wire.decode import decoder_for, describe_answer, pieces_of
-from plait.wire.error_body import read_error
-from plait.wire.failure import ADVICE
+from plait.wire.errors.body import read_error
+from plait.wire.errors.classify import classify, classify_document
+from plait.wire.errors.failure import ADVICE
+from plait.wire.errors.waits import parse_wait, wait_of
 from plait.wire.profile import DecodeOptions, WireName, WireProfile, standard_loads
 from plait.wire.sse import SseParser
-from plait.wire.waits import parse_wait, wait_of
 from tests.helpers.campaigns import Campaign
 from tests.unit.wire.mutations import broken_body, broken_error, broken_header, broken_response
 

@@ -12,11 +12,13 @@ from hypothesis import given, strategies as st
 
 from plait.core.messages import Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, user
 from plait.core.strict_json import dump
-from plait.wire import anthropic_history, chat_history, responses_history
 from plait.wire.answer import is_runnable, to_message
+from plait.wire.anthropic import history as anthropic_history
+from plait.wire.chat import history as chat_history
 from plait.wire.codec import codec
 from plait.wire.decode import decode_body
 from plait.wire.profile import WireName, WireProfile
+from plait.wire.responses import history as responses_history
 from tests.unit.wire.cases import stream_cases
 from tests.unit.wire.conversations import CALLS, ORIGIN, TEXTS
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from plait.core.exchange import View
 from plait.core.messages import Message, assistant, user
-from plait.wire.chat_encode import ChatEncoder, head, tail
+from plait.wire.chat.encode import ChatEncoder, head, tail
 from plait.wire.prefix import MARKER, Prefix, Sent
 from plait.wire.profile import RequestParams, WireProfile
 from tests.unit.wire.conversations import FEWER, histories

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 
 from plait.core.errors import ConfigError
 from plait.core.messages import PINNED, Message, Opaque, ToolResult
-from plait.wire.chat_encode import message_dicts
-from plait.wire.chat_history import decode_messages
+from plait.wire.chat.encode import message_dicts
+from plait.wire.chat.history import decode_messages
 from plait.wire.profile import WireProfile
 
 T = TypeVar("T")

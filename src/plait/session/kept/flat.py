@@ -13,7 +13,7 @@ from plait.core.facts import SIDE_CALL, MessageAdded, Observation, Reset, ToolEn
 from plait.core.messages import Message, ToolCall
 from plait.core.side_calls import side_call_of
 from plait.core.strict_json import JsonInvalid
-from plait.wire.chat_encode import message_dicts
+from plait.wire.chat.encode import message_dicts
 from plait.wire.profile import WireProfile
 
 Json = dict[str, Any]

@@ -27,7 +27,7 @@ from plait.store import disk
 from plait.store.importing import replay_older
 from plait.store.opening import cannot_open, load_journal, open_journal_at
 from plait.store.records import is_journal_text, is_unborn
-from plait.wire.chat_history import decode_messages
+from plait.wire.chat.history import decode_messages
 
 Json = dict[str, Any]
 

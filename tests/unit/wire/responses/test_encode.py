@@ -11,8 +11,8 @@ from hypothesis import given
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
 from plait.wire.profile import RequestParams, WireProfile
-from plait.wire.responses_encode import ResponsesEncoder, encode_message, head, tail
-from plait.wire.responses_history import decode_messages
+from plait.wire.responses.encode import ResponsesEncoder, encode_message, head, tail
+from plait.wire.responses.history import decode_messages
 from tests.unit.wire.conversations import FEWER, ORIGIN, histories, merged_assistants, without_thoughts
 
 PROFILE = WireProfile(wire="responses", origin=ORIGIN, reasoning_echo="always", custom_tools=True)

@@ -12,8 +12,8 @@ from hypothesis import given
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Control, Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
-from plait.wire.chat_encode import ChatEncoder, encode_message, head, tail
-from plait.wire.chat_history import decode_messages
+from plait.wire.chat.encode import ChatEncoder, encode_message, head, tail
+from plait.wire.chat.history import decode_messages
 from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.profile import RequestParams, WireProfile
 from tests.unit.wire.conversations import FEWER, ORIGIN, assistants, histories

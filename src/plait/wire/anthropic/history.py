@@ -1,6 +1,6 @@
 """Reading a conversation that is written as Anthropic messages.
 
-Floor: 1. Owns: the way back from `anthropic_encode`; never: a request.
+Floor: 1. Owns: the way back from `encode`; never: a request.
 
 `decode_messages(encoded) == messages` but for what this wire has no place for: plait's own marks, a result's exact
 status and its data, the origin of a message, thoughts without a signature, arguments that are no JSON object, the

@@ -16,7 +16,7 @@ from plait.core.values import dataclass
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import CallAssembler, Fragment, text_of_arguments
 from plait.wire.decoder import Decoder, failure_in, place_of
-from plait.wire.failure import Failure
+from plait.wire.errors.failure import Failure
 from plait.wire.inline_calls import extract_inline_calls
 from plait.wire.opaque import DetailMerger, is_signed
 from plait.wire.profile import DecodeOptions, WireProfile

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from plait.core.exchange import ToolSchema, View
 from plait.core.messages import Image, Message, Opaque, Reasoning, Text, ToolCall, ToolResult, assistant, user
-from plait.wire.anthropic_encode import (
+from plait.wire.anthropic.encode import (
     AnthropicEncoder,
     count_tail,
     encode_message,
@@ -19,7 +19,7 @@ from plait.wire.anthropic_encode import (
     tail,
     thinking_budget,
 )
-from plait.wire.anthropic_history import decode_messages
+from plait.wire.anthropic.history import decode_messages
 from plait.wire.codec import codec
 from plait.wire.prefix import MARKER, MARKS_MAX, Prefix
 from plait.wire.profile import Effort, RequestParams, WireProfile

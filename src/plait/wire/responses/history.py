@@ -1,6 +1,6 @@
 """Reading a conversation that is written as Responses input items.
 
-Floor: 1. Owns: the way back from `responses_encode`; never: a request.
+Floor: 1. Owns: the way back from `encode`; never: a request.
 
 `decode_messages(encoded) == messages` but for what this wire has no place for: plait's own marks, a result's status
 (an error is told from its words) and its data, the origin of a message, reasoning that is not encrypted, the role

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from plait.core.errors import ErrorClass
-from plait.wire.classify import classify
-from plait.wire.failure import ADVICE
-from plait.wire.waits import parse_wait
+from plait.wire.errors.classify import classify
+from plait.wire.errors.failure import ADVICE
+from plait.wire.errors.waits import parse_wait
 from tests.unit.wire.cases import CASES
 
 ERRORS = [json.loads(line) for line in (CASES / "http_errors.jsonl").read_text("utf-8").splitlines()]
-MORE = [json.loads(line) for line in Path(__file__).with_name("more_errors.jsonl").read_text("utf-8").splitlines()]
+MORE_ERRORS = Path(__file__).parents[1] / "more_errors.jsonl"
+MORE = [json.loads(line) for line in MORE_ERRORS.read_text("utf-8").splitlines()]
 NOW_S = 1792567680.0
 """Wed, 21 Oct 2026 07:28:00 GMT."""
 RATE_LIMIT = '{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}'

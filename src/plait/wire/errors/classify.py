@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import ErrorClass
-from plait.wire import error_words as words
-from plait.wire.error_body import ErrorBody, is_error, read_error
-from plait.wire.error_words import says
-from plait.wire.failure import ADVICE, Failure
+from plait.wire.errors import words as words
+from plait.wire.errors.body import ErrorBody, is_error, read_error
+from plait.wire.errors.failure import ADVICE, Failure
+from plait.wire.errors.overflow import lower_output_advice, tokens_of
+from plait.wire.errors.waits import wait_of
+from plait.wire.errors.words import says
 from plait.wire.lenient import lenient_loads
-from plait.wire.overflow import lower_output_advice, tokens_of
 from plait.wire.sse import SseParser
-from plait.wire.waits import wait_of
 
 _NEVER_OVERFLOW: Final = frozenset({401, 402, 403, 429})
 _WAITING: Final[frozenset[ErrorClass]] = frozenset({"rate_limit", "overloaded", "unavailable", "timeout", "quota"})

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from plait.wire.error_body import ErrorBody
+from plait.wire.errors.body import ErrorBody
 
 _UNIT_S: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plait.wire.error_body import ErrorBody
+from plait.wire.errors.body import ErrorBody
 
 _N: Final = r"([\d,]{0,14}\d)"
 _PAIRS: Final = tuple(

@@ -19,7 +19,7 @@ from plait.core.values import dataclass
 from plait.wire.answer import Answer, finish_of
 from plait.wire.calls import text_of_arguments
 from plait.wire.decoder import Decoder, failure_in, place_of
-from plait.wire.failure import Failure
+from plait.wire.errors.failure import Failure
 from plait.wire.profile import DecodeOptions, WireProfile
 from plait.wire.usage import read_usage
 

@@ -1,6 +1,6 @@
 """Reading a conversation that is written as chat-completions messages.
 
-Floor: 1. Owns: the way back from `chat_encode`; never: a request.
+Floor: 1. Owns: the way back from `encode`; never: a request.
 
 `decode_messages(encoded) == messages` but for what this wire has no place for: plait's own marks, a result's status
 (an error is told from its words) and its data but for the tools that it has loaded, the order of text and calls inside

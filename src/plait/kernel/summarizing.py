@@ -36,20 +36,32 @@ _ANSWER: Final = 4
 
 
 def rules_told(state: State, rules: Rules, failure: ProviderFailed) -> Rules:
-    """Return rules with the window that a refusal names, where it is smaller than what was known of it.
-
-    It is believed unless the endpoint has answered a larger request.
-    """
-    room, limit = rules.room, failure.tokens[1] if failure.tokens else None
-    if not limit or any(measure.input > limit for measure in state.gauge.measures):
+    """Return rules with the window that a refusal shows, where it is smaller than what was known of it."""
+    room, limit = rules.room, _limit_in(state, rules, failure)
+    if limit is None or (room is not None and room.window is not None and room.window <= limit):
         return rules
     if room is None:
         return replace(rules, room=Room(limit, reserve=limit // _ANSWER))
-    if room.window is not None and room.window <= limit:
-        return rules
     reserve = min(room.reserve, limit // _ANSWER)
     narrow = Room(limit, reserve=reserve, system=room.system, tools=room.tools, count=room.count)
     return replace(rules, room=narrow)
+
+
+def _limit_in(state: State, rules: Rules, failure: ProviderFailed) -> int | None:
+    """Return what a refusal shows of the window, in the tokens that sizes are estimated in.
+
+    A number that larger requests were answered beyond is not believed. Without one, what was answered last has fitted.
+    """
+    requested, limit = failure.tokens or (None, None)
+    measures = state.gauge.measures
+    if not limit:
+        return measures[-1].input if measures and measures[-1].input >= _LEAST_TOKENS else None
+    if any(measure.input > limit for measure in measures):
+        return None
+    if not requested or measures:
+        return limit
+    # Nothing was ever reported, so that only the refusal says how far estimates are off.
+    return min(limit, limit * estimate(state, rules.room or Room(None)).tokens // requested)
 
 
 def fitting(state: State, rules: Rules, span: Span) -> tuple[Span, int]:

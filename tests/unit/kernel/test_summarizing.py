@@ -310,10 +310,35 @@ def test_what_is_far_too_large_is_listed_beyond_what_may_be_shown() -> None:
     assert_replays(world)
 
 
-@pytest.mark.parametrize("limit", [None, 10])
-def test_a_window_that_cannot_be_is_not_believed(limit: int | None) -> None:
-    """Without a number, or with one that larger requests were answered beyond, all that goes is shown, as ever."""
-    world = overflowed(20, limit)
+def test_what_was_answered_last_has_fitted() -> None:
+    """Where a refusal names no number, the window is taken to be what the last answered request had."""
+    world = overflowed(30, None)
+    fitted = world.of_type(MessageAdded)[-1].usage.input
+
+    world.turn(resume=True)
+
+    ask = next(ask for ask in world.thinks if ask.purpose == "compaction")
+    assert ask.output_max is not None
+    assert 1_000 <= ask.output_max < fitted - units_of(world.requests[2]) // 4
+    assert_replays(world)
+
+
+def test_a_refusal_says_how_far_estimates_are_off() -> None:
+    """An endpoint that reports nothing has still counted what it refused: what is shown is as much smaller."""
+    shown = []
+    for requested in (11_000, 22_000):
+        world = overflowed(20, None, is_told=False)
+        refusal = failed("context_overflow", tokens=(requested, 10_400))
+        world.script([refusal, said("NOTES"), said("done")]).turn(resume=True)
+        shown.append(next(units_of(world.requests[at]) // 4 for at, ask in enumerate(world.thinks) if at == 1))
+
+    assert 9_000 < shown[0] < 10_400
+    assert shown[1] < 5_200
+
+
+def test_a_window_that_cannot_be_is_not_believed() -> None:
+    """With a number that larger requests were answered beyond, all that goes is shown, as ever."""
+    world = overflowed(20, 10)
 
     world.turn(resume=True)
 

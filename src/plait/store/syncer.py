@@ -9,6 +9,7 @@ writes first, then all syncs, so that conversations that run at the same time sh
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import queue
 import threading
@@ -19,6 +20,7 @@ from typing import Final
 from plait.core.facts import Entry, Fact
 from plait.core.values import dataclass
 from plait.kernel.log import Barrier
+from plait.store.bell import Bell
 from plait.store.group_sync import FILES_MIN, GroupSync
 from plait.store.jsonl import JsonlLog, Write
 
@@ -29,7 +31,7 @@ _GATHER_S: Final = 0.001
 class _Asked:
     log: JsonlLog
     write: Write
-    loop: asyncio.AbstractEventLoop
+    bell: Bell
     done: Barrier
     error: BaseException | None = None
 
@@ -44,17 +46,19 @@ class Syncer:
         self._queue: _Queue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._bells: dict[asyncio.AbstractEventLoop, Bell] = {}
         self._pid = 0
 
     def commit(self, log: JsonlLog) -> Barrier:
         """Start a barrier; the future is done when it is durable, or raises `JournalError`."""
         loop = asyncio.get_running_loop()
-        barrier = _Asked(log, log.prepare(), loop, Barrier(loop=loop))
+        write, done = log.prepare(), Barrier(loop=loop)
         with self._lock:
             if self._thread is None or self._pid != os.getpid():
                 self._start()
-            self._queue.put(barrier)
-        return barrier.done
+            bell = self._bells.get(loop) or self._hang_up(loop)
+            self._queue.put(_Asked(log, write, bell, done))
+        return done
 
     def close(self) -> None:
         """Finish what was asked for and end the thread; another barrier begins a new one."""
@@ -63,14 +67,25 @@ class Syncer:
             if thread is None or self._pid != os.getpid():
                 return
             self._queue.put(None)
+            bells, self._bells = self._bells, {}
         thread.join()
+        for bell in bells.values():
+            bell.close()
 
     def _start(self) -> None:
-        # A forked child has neither the thread nor any business with what the queue held for it.
+        # A forked child has neither the thread nor any business with what the queue held for it, or with the bells.
         self._queue = queue.SimpleQueue()
+        self._bells = {}
         self._pid = os.getpid()
         self._thread = threading.Thread(target=_serve, args=(self._queue,), name="plait-sync", daemon=True)
         self._thread.start()
+
+    def _hang_up(self, loop: asyncio.AbstractEventLoop) -> Bell:
+        """Make a loop's bell, and take down those of loops that are closed."""
+        for other in [other for other in self._bells if other.is_closed()]:
+            self._bells.pop(other).close()
+        self._bells[loop] = Bell(loop)
+        return self._bells[loop]
 
 
 class AsyncJsonlLog:
@@ -126,18 +141,18 @@ def _serve(barriers: _Queue) -> None:
 
 def _make(batch: Sequence[_Asked], group: GroupSync) -> None:
     by_device: dict[int, list[_Asked]] = {}
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Asked]] = {}
+    by_bell: dict[Bell, list[_Asked]] = {}
     for barrier in batch:
         barrier.log.file.acquire()
         _write(barrier)
         by_device.setdefault(barrier.log.device, []).append(barrier)
-        by_loop.setdefault(barrier.loop, []).append(barrier)
+        by_bell.setdefault(barrier.bell, []).append(barrier)
     for device, barriers in by_device.items():
         _sync_all(device, [barrier for barrier in barriers if barrier.error is None], group)
     for barrier in batch:
         barrier.log.file.release()
-    for loop, barriers in by_loop.items():
-        _tell(loop, barriers)
+    for bell, barriers in by_bell.items():
+        bell.ring(functools.partial(_tell, barriers))
 
 
 def _write(barrier: _Asked) -> None:
@@ -167,18 +182,12 @@ def _sync_all(device: int, barriers: Sequence[_Asked], group: GroupSync) -> None
             barrier.error = error
 
 
-def _tell(loop: asyncio.AbstractEventLoop, barriers: Sequence[_Asked]) -> None:
-    def settle() -> None:
-        for barrier in barriers:
-            if barrier.done.done():
-                continue
-            if barrier.error is None:
-                barrier.done.set_result(None)
-            else:
-                barrier.done.set_exception(barrier.error)
-
-    try:
-        loop.call_soon_threadsafe(settle)
-    except RuntimeError:
-        # The loop was closed under its conversations: the facts are safe, and nobody is left to be told.
-        return
+def _tell(barriers: Sequence[_Asked]) -> None:
+    """Tell those who wait, in their event loop."""
+    for barrier in barriers:
+        if barrier.done.done():
+            continue
+        if barrier.error is None:
+            barrier.done.set_result(None)
+        else:
+            barrier.done.set_exception(barrier.error)

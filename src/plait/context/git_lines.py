@@ -102,18 +102,24 @@ def _changed(root: str, index: Index, may_go_on: Callable[[], bool]) -> tuple[di
     return found, names.is_whole
 
 
+def folders_of(index: Index) -> set[str]:
+    """Return the folders that hold tracked files, or folders of these; the root is empty."""
+    folders = {""}
+    for path in (*index.others, *(entry.path for entry in index.entries)):
+        while (path := os.path.dirname(path)) not in folders:
+            folders.add(path)
+    return folders
+
+
 class Untracked:
     """Looks for names that are not tracked in the folders of tracked files; a folder without any is one name."""
 
-    def __init__(self, root: str, index: Index, may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, root: str, index: Index, may_go_on: Callable[[], bool], names_max: int = _NAMES_MAX) -> None:
         self.is_whole = True
         self._root = root
         self._files = index.others | {entry.path for entry in index.entries}
-        self._folders = {""}
-        for path in self._files:
-            while path := os.path.dirname(path):
-                self._folders.add(path)
-        self._left = _NAMES_MAX
+        self._folders = folders_of(index)
+        self._left = names_max
         self._may_go_on = may_go_on
 
     def __iter__(self) -> Iterator[str]:

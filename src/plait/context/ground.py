@@ -3,7 +3,7 @@
 Floor: 3. Owns: what is compared, and the note; never: a process, or a look at more than is worth it.
 
 A look is a handful of small reads, a stat for each tracked file of a repository that is not large, and the names in
-their folders. What a session
+folders whose date is another one. What a session
 changes itself is taken in when its turn ends; a file that it has read or written is compared with how that call left
 it, so that a change of somebody else's in the middle of a turn is noticed too.
 """
@@ -17,12 +17,15 @@ from typing import Final
 from plait.config.places import project_root
 from plait.context.git_folder import Head, git_folder, read_head
 from plait.context.git_index import Index, read_index
-from plait.context.git_lines import SHOWN_MAX, Untracked, printable
+from plait.context.git_lines import SHOWN_MAX, Untracked, folders_of, printable
 from plait.core.asides import GROUND_MOVED
 from plait.core.values import dataclass
 
 WATCHED_MAX: Final = 1_000
 """Files read or written; the oldest are forgotten."""
+_FOLDERS_MAX: Final = 200
+_NAMES_MAX: Final = 2_000
+"""With more folders of tracked files than these, or more names in them, nobody looks for new files."""
 _STATS_MAX: Final = 2_000
 """With more tracked files than this, only those that were read or written are looked at."""
 
@@ -75,6 +78,8 @@ class Ground:
         self._head: Head | None = None
         self._tracked: dict[str, Stamp] = {}
         self._new: frozenset[str] | None = None
+        self._folders: tuple[Index | None, tuple[str, ...]] = (None, ())
+        self._names: tuple[object, frozenset[str] | None] = (None, None)
         self._watched: dict[str, Stamp] = {}
         self._index: tuple[Stamp, Index | None] = (None, None)
         self._has_looked = False
@@ -125,10 +130,24 @@ class Ground:
         index, root = self._index[1], str(folder.tree)
         if index is None or index.count > _STATS_MAX:
             return head, {}, None
-        names = Untracked(root, index, lambda: True)
-        new = frozenset(os.path.join(root, name) for name in names)
         tracked = (os.path.join(root, entry.path) for entry in index.entries)
-        return head, {name: stamp_of(name) for name in tracked}, new if names.is_whole else None
+        return head, {name: stamp_of(name) for name in tracked}, self._untracked(root, index, stamp)
+
+    def _untracked(self, root: str, index: Index, stamp: Stamp) -> frozenset[str] | None:
+        """Return what is not tracked; None where there are too many folders, or names, to look at.
+
+        Names come and go with a folder's date: where no date is another one, nothing is read.
+        """
+        if self._folders[0] is not index:
+            self._folders = (index, tuple(sorted(folders_of(index))))
+        if len(self._folders[1]) > _FOLDERS_MAX:
+            return None
+        dates = (stamp, *(stamp_of(os.path.join(root, folder)) for folder in self._folders[1]))
+        if dates != self._names[0]:
+            names = Untracked(root, index, lambda: True, _NAMES_MAX)
+            new = frozenset(os.path.join(root, name) for name in names)
+            self._names = (dates, new if names.is_whole else None)
+        return self._names[1]
 
     def _shown(self, path: str) -> str:
         below = os.path.relpath(path, self._root)

@@ -124,3 +124,20 @@ def test_without_git_read_files_are_watched(tmp_path: Path) -> None:
     moved = ground.moved()
     assert moved is not None
     assert (str(tmp_path / "a"),) == moved.files
+
+
+def test_of_many_folders_only_what_is_tracked_is_looked_at(tree: Path) -> None:
+    """Beyond a number of folders names are not read, and no date of one of them is; tracked files still are."""
+    for number in range(201):
+        (tree / f"d{number}").mkdir()
+        (tree / f"d{number}" / "f").write_text("x")
+    git(tree, "add", ".")
+    git(tree, "commit", "-qm", "many")
+    ground = Ground(str(tree))
+    ground.settle()
+    (tree / "d0" / "new").write_text("theirs")
+    assert ground.moved() is None
+    (tree / "d200" / "f").write_text("theirs")
+    moved = ground.moved()
+    assert moved is not None
+    assert ("d200/f",) == moved.files

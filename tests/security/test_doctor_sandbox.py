@@ -149,7 +149,7 @@ def is_whole(user: str, told: tuple[int, dict[str, Any]], level: str) -> None:
     assert (0, True, level, None) == (code, answer["ok"], answer["level"], answer["fallback"])
     assert (0 if user == "root" else 65_534) == answer["user"]
     assert [] == [row for row in answer["promises"] if row["verdict"] != "proved"]
-    assert 25 == len(answer["promises"])
+    assert 26 == len(answer["promises"])
 
 
 def is_lesser(user: str, told: tuple[int, dict[str, Any]], why: str) -> None:

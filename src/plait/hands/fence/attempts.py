@@ -291,6 +291,8 @@ def _all(target: Mapping[str, Any]) -> dict[str, Callable[[], Said]]:
         "git_hooks": lambda: write(f"{local}/.git/hooks/pre-commit"),
         "git_config": lambda: change(f"{local}/.git/config"),
         "git_moved": lambda: move(f"{local}/.git"),
+        "nested_hooks": lambda: write(f"{local}/lib/.git/hooks/pre-commit"),
+        "nested_settings": lambda: write(f"{local}/lib/.vscode/tasks.json"),
         "own_settings": lambda: write(f"{local}/.plait/hooks.json"),
         "read_only_path": lambda: write(f"{local}/read-only/file"),
         "file_size": lambda: large_file(f"{local}/large", target["file_bytes"]),

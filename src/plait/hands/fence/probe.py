@@ -39,6 +39,7 @@ _PROMISES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("files", "homes and secrets are not read", ("read_outside", "read_home", "read_passwords", "read_through_root")),
     ("files", "read-only paths stay as they are", ("read_only_path",)),
     ("files", "git's hooks and settings stay as they are", ("git_hooks", "git_config", "git_moved")),
+    ("files", "so do those of a repository inside, and what editors obey there", ("nested_hooks", "nested_settings")),
     ("files", "plait's own settings stay as they are", ("own_settings",)),
     ("files", "kernel settings stay as they are", ("kernel_settings",)),
     ("processes", "memory and environment of others are not read", ("read_environment", "read_memory")),
@@ -66,7 +67,10 @@ _PROMISES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("use", "the workspace can be written to", ("inside_write",)),
 )
 _BEYOND_LANDLOCK: Final = frozenset(
-    {"git_hooks", "git_moved", "git_config", "own_settings", "read_only_path", "sees_processes", "left_running"}
+    {
+        *("git_hooks", "git_moved", "git_config", "nested_hooks", "nested_settings", "own_settings", "read_only_path"),
+        *("sees_processes", "left_running"),
+    }
 )
 """What Landlock alone does not promise; the limit of processes besides."""
 _VARIABLE: Final = "PLAIT_PROBE_TOKEN"
@@ -221,7 +225,7 @@ def _targets() -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         outside = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="plait-probe-")))
         local = f"{outside}/workspace"
-        for name in (".git/hooks", ".plait", "read-only"):
+        for name in (".git/hooks", ".plait", "read-only", "lib/.git/hooks", "lib/.vscode"):
             os.makedirs(f"{local}/{name}")
         Path(local, ".git/config").write_text("[core]\n")
         secret = Path(outside, "secret")

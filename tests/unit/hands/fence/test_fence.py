@@ -36,7 +36,7 @@ def test_every_promise_holds_with_bubblewrap(workspace: Path) -> None:
     proof = prove_fence(SandboxPolicy(workspace))
 
     assert [] == [promise for promise in proof.promises if promise.verdict != "proved"]
-    assert (True, "bubblewrap+seccomp+landlock", 25) == (proof.holds, proof.level, len(proof.promises))
+    assert (True, "bubblewrap+seccomp+landlock", 26) == (proof.holds, proof.level, len(proof.promises))
     assert proof is prove_fence(SandboxPolicy(workspace.parent))  # once a process
 
 

@@ -19,6 +19,8 @@ PORTS: Final = (80, 443)
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _LAST_LABEL: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARS_MAX: Final = 253
+_NOWHERE: Final = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "3fff::/20", "192.88.99.0/24")))
+"""What is translated to other addresses, is only for books, or led to relays that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,10 @@ def is_public(address: str) -> bool:
         inner = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1]
         if inner is not None:
             found = inner
-        elif found in ipaddress.ip_network("64:ff9b::/96") or found in ipaddress.ip_network("64:ff9b:1::/48"):
+        elif found.is_site_local:  # old, and what some virtual machines call their host
             return False
+    if any(found in network for network in _NOWHERE):
+        return False
     return found.is_global and not found.is_multicast and not found.is_reserved
 
 

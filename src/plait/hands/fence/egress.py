@@ -3,13 +3,14 @@
 Floor: 2. Owns: the proxy's protocol and its threads; never: the list (`allowlist`).
 
 It speaks `CONNECT` and plain HTTP requests. It looks a name up itself and connects to the address that it has checked,
-so that a name whose address changes in between leads nowhere else. It ends with the fence's owner: what still runs
-inside then has no way out.
+so that a name whose address changes in between leads nowhere else, and lets nobody ask there for another host
+(`asked`). It ends with the fence's owner: what still runs inside then has no way out.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import socket
 import tempfile
@@ -18,9 +19,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
-from urllib.parse import urlsplit
 
-from plait.hands.fence.allowlist import Allowlist, is_public
+from plait.hands.fence.allowlist import Allowlist, host_name, is_public
+from plait.hands.fence.asked import HELLO_BYTES_MAX, TLS, Asked, Unclear, hello_bytes, read_request, server_name
 
 Connect = Callable[[str, int], socket.socket]
 """Opens a connection to a host that is on the list; raises `OSError`."""
@@ -31,6 +32,7 @@ _CONNECT_S: Final = 15.0
 _IDLE_S: Final = 300.0
 _AT_A_TIME: Final = 64
 _PIECE_BYTES: Final = 64 * 1024
+_GO_AHEAD: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -79,10 +81,6 @@ def _end(listening: socket.socket, folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Refused(Exception):
-    """The answer to a request that goes nowhere: a status line's number and reason."""
-
-
 class _Server:
     """Takes connections, each in a thread of its own; it does not know the object that keeps it alive."""
 
@@ -109,49 +107,26 @@ class _Server:
             with suppress(OSError):
                 client.settimeout(_HEAD_S)
                 try:
-                    peer, first, answer = self._opened(client)
-                except _Refused as refused:
+                    head, rest = _read_head(client)
+                    asked = read_request(head)
+                    peer = stack.enter_context(self._reach(asked.host, asked.port))
+                except Unclear as refused:
                     client.sendall(_answer(str(refused)))
                     return
-                stack.enter_context(peer)
-                client.sendall(answer)
-                peer.sendall(first)
-                _relay(client, peer)
-
-    def _opened(self, client: socket.socket) -> tuple[socket.socket, bytes, bytes]:
-        """Return the connection that a request asks for, what is sent there first, and what the client gets first."""
-        head, rest = _read_head(client)
-        lines = head.decode("latin-1").split("\r\n")
-        words = lines[0].split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            raise _Refused("400 Bad Request")
-        method, target, version = words
-        if method == "CONNECT":
-            host, _, port = target.rpartition(":")
-            return self._reach(host, port), rest, _ESTABLISHED
-        try:
-            url = urlsplit(target)
-            host, port = url.hostname or "", str(url.port or 80)
-        except ValueError:
-            raise _Refused("400 Bad Request") from None
-        if url.scheme != "http" or url.username is not None:
-            raise _Refused("400 Bad Request")
-        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        dropped = ("host:", "connection:", "proxy-", "keep-alive:")
-        kept = [line for line in lines[1:] if line and not line.lower().startswith(dropped)]
-        place = host if port == "80" else f"{host}:{port}"
-        asked = [f"{method} {path} {version}", f"Host: {place}", "Connection: close", *kept, "", ""]
-        return self._reach(host, port), "\r\n".join(asked).encode("latin-1") + rest, b""
+                if asked.is_tunnel:
+                    _tunnel(client, peer, rest, asked.host)
+                else:
+                    _one_request(client, peer, asked, rest)
 
     def _reach(self, host: str, port: str) -> socket.socket:
         if not port.isdecimal() or not self._allowed.allows(host, int(port)):
-            raise _Refused("403 Forbidden")
+            raise Unclear("403 Forbidden")
         try:
             return self._connect(host, int(port))
         except PermissionError:
-            raise _Refused("403 Forbidden") from None
+            raise Unclear("403 Forbidden") from None
         except OSError:
-            raise _Refused("502 Bad Gateway") from None
+            raise Unclear("502 Bad Gateway") from None
 
 
 def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
@@ -159,7 +134,7 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
     while b"\r\n\r\n" not in data:
         piece = client.recv(_PIECE_BYTES)
         if not piece or len(data) > _HEAD_BYTES_MAX:
-            raise _Refused("400 Bad Request")
+            raise Unclear("400 Bad Request")
         data += piece
     head, _, rest = data.partition(b"\r\n\r\n")
     return head, rest
@@ -168,6 +143,53 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
 def _answer(status: str) -> bytes:
     text = f"plait: the sandbox lets nothing out there ({status})\n".encode()
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text
+
+
+def _one_request(client: socket.socket, peer: socket.socket, asked: Asked, body: bytes) -> None:
+    """Send a request with its body, and nothing behind it; carry the answer back."""
+    if asked.waits_for_go_ahead and not body:
+        client.sendall(_GO_AHEAD)
+    peer.sendall(asked.head + body[: asked.body_bytes])
+    left = asked.body_bytes - len(body)
+    while left > 0 and (piece := client.recv(min(left, _PIECE_BYTES))):
+        peer.sendall(piece)
+        left -= len(piece)
+    peer.settimeout(_IDLE_S)
+    while piece := peer.recv(_PIECE_BYTES):
+        client.sendall(piece)
+
+
+def _tunnel(client: socket.socket, peer: socket.socket, first: bytes, host: str) -> None:
+    """Carry bytes both ways; where they begin as TLS, only when it asks for the host that is allowed."""
+    client.sendall(_ESTABLISHED)
+    client.settimeout(_IDLE_S)
+    waiting = _until_said(client, peer, first)
+    while waiting[:1] == bytes([TLS]) and len(waiting) < (hello_bytes(waiting) or HELLO_BYTES_MAX):
+        piece = client.recv(_PIECE_BYTES)
+        if not piece or len(waiting) > HELLO_BYTES_MAX:
+            return
+        waiting += piece
+    if waiting[:1] == bytes([TLS]):
+        name = server_name(waiting[: hello_bytes(waiting)])
+        if name is None or (name and host_name(name) != host_name(host)):
+            return
+    peer.sendall(waiting)
+    _relay(client, peer)
+
+
+def _until_said(client: socket.socket, peer: socket.socket, first: bytes) -> bytes:
+    """Return what the client says first; until then what the server says is carried back, as some protocols want it."""
+    while not first:
+        ready = select.select([client, peer], [], [], _IDLE_S)[0]
+        if not ready:
+            raise TimeoutError
+        if peer in ready:
+            if not (piece := peer.recv(_PIECE_BYTES)):
+                return b""
+            client.sendall(piece)
+        if client in ready:
+            return client.recv(_PIECE_BYTES)
+    return first
 
 
 def _relay(one: socket.socket, other: socket.socket) -> None:

@@ -6,8 +6,10 @@ import gc
 import http.server
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from hypothesis import given, strategies as st
 from plait.core.errors import Refusal
 from plait.hands.command import Command, RunOptions
 from plait.hands.fence.allowlist import Allowlist, host_name, is_public
+from plait.hands.fence.asked import server_name
 from plait.hands.fence.egress import Egress, connect_publicly
 from plait.hands.fence.fence import BubblewrapFence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
@@ -124,6 +127,7 @@ def test_addresses_that_are_nobodys_are_refused() -> None:
     """Loopback, private, link-local, carrier, multicast, mapped and translated ones."""
     private = "127.0.0.1 10.0.0.1 192.168.1.1 172.16.0.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1 255.255.255.255"
     private6 = "::1 :: fe80::1 fc00::1 ff02::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: fe80::1%eth0 x"
+    private6 += " fec0::2 ::127.0.0.1 2001::1 3fff::1 64:ff9b:1::1 192.88.99.1 198.18.0.1 240.0.0.1"
 
     assert [] == [text for text in f"{private} {private6}".split() if is_public(text)]
     assert is_public("1.1.1.1")
@@ -181,6 +185,26 @@ def test_a_fence_lets_out_to_the_policys_hosts_alone(workspace: Path, server: tu
         b"CONNECT allowed.test HTTP/1.1\r\n\r\n",
         b"CONNECT allowed.test:-1 HTTP/1.1\r\n\r\n",
         b"nonsense\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nHost : evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nX: y\n Host: evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nX: y\nHost: evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nX: y\rHost: evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\n Host: evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nX: \0\r\n\r\n",
+        b"GET http://allowed.test/\nHost: HTTP/1.1\r\n\r\n",
+        b"G\nET http://allowed.test/ HTTP/1.1\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\nHost: evil.test\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/2\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET http://allowed.test/ HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
+        b"POST http://allowed.test/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET http://allowed.test\\@evil.test/ HTTP/1.1\r\n\r\n",
+        b"GET http://evil.test#@allowed.test/ HTTP/1.1\r\n\r\n",
+        b"GET http://allowed.test%2eevil.test/ HTTP/1.1\r\n\r\n",
+        b"GET http://allowed.test:22/ HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.test:443@evil.test:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT allowed.test\0.evil.test:443 HTTP/1.1\r\n\r\n",
+        b"CONNECT evil.test:443 HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n",
         b"\xff\xfe\r\n\r\n",
         b"GET http://allowed.test/ HTTP/1.1\r\nX: " + b"x" * 40_000,
     ],
@@ -200,7 +224,101 @@ def test_what_is_no_request_is_answered_and_goes_nowhere(sent: bytes) -> None:
         status = peer.recv(64).split(b" ")[1]
     proxy.close()
 
-    assert status in (b"400", b"403")
+    assert status in (b"400", b"403", b"411")
+
+
+def through(sent: bytes, *, more: bytes = b"", said: bytes = b"HTTP/1.1 204 No Content\r\n\r\n") -> tuple[bytes, bytes]:
+    """Send bytes through a proxy; return what the server got, and what came back."""
+    server = socket.create_server(("127.0.0.1", 0))
+    got: list[bytes] = []
+
+    def serve() -> None:
+        peer, _ = server.accept()
+        with peer:
+            peer.settimeout(10)
+            if said:
+                got.append(peer.recv(100_000))
+                peer.sendall(said)
+                peer.shutdown(socket.SHUT_WR)
+            while piece := peer.recv(100_000):
+                got.append(piece)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    proxy = Egress(Allowlist.of(["allowed.test"]), lambda *_: socket.create_connection(server.getsockname()))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(proxy.path)
+        client.sendall(sent)
+        back = b""
+        while piece := client.recv(100_000):
+            back += piece
+            if more:
+                client.sendall(more)
+                client.shutdown(socket.SHUT_WR)
+                more = b""
+    proxy.close()
+    serving.join(10)
+    server.close()
+    return b"".join(got), back
+
+
+def test_a_plain_request_is_the_only_one_of_its_connection() -> None:
+    """What stands behind it, for another host behind the same address perhaps, is not sent."""
+    first = (
+        b"POST http://allowed.test/a HTTP/1.1\r\nHost: evil.test\r\nhOsT:evil.test\r\nContent-Length: 4\r\nX: y\r\n\r\n"
+    )
+
+    got, back = through(first + b"bodyGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+
+    assert (
+        b"POST /a HTTP/1.1\r\nHost: allowed.test\r\nConnection: close\r\nContent-Length: 4\r\nX: y\r\n\r\nbody"
+    ) == got
+    assert back.startswith(b"HTTP/1.1 204")
+
+
+def hello(name: str | None) -> bytes:
+    """Return how TLS begins that asks for a host."""
+    sent = ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname=name).do_handshake()
+    return sent.read()
+
+
+@pytest.mark.parametrize("name", ["allowed.test", "ALLOWED.test", None])
+def test_tls_that_asks_for_the_host_that_is_allowed_is_carried(name: str | None) -> None:
+    """Byte for byte, also where it comes in pieces, or names no host."""
+    got, back = through(b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\n", more=hello(name), said=b"")
+
+    assert (hello(name)[:5], back) == (got[:5], b"HTTP/1.1 200 Connection established\r\n\r\n")
+    assert len(got) == 5 + int.from_bytes(got[3:5])
+
+
+@pytest.mark.parametrize("name, size", [("evil.test", None), ("allowed.test.evil.test", None), ("allowed.test", -9)])
+@pytest.mark.parametrize("makes", ["whole", "nonsense", "one byte"])
+def test_tls_for_another_host_is_not(name: str, size: int | None, makes: str) -> None:
+    """One that stands behind the same address, and what is cut so that nobody can tell."""
+    begins = {"whole": hello(name)[:size], "nonsense": b"\x16\x03\x01\xff\xff" + b"x" * 99, "one byte": b"\x16"}
+    got, back = through(b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\n", more=begins[makes], said=b"")
+
+    assert (b"", b"HTTP/1.1 200 Connection established\r\n\r\n") == (got, back)
+
+
+def test_a_tunnel_in_which_the_server_speaks_first_is_carried() -> None:
+    """As with ssh and mail."""
+    got, back = through(b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\nhello", said=b"welcome")
+
+    assert (b"hello", b"HTTP/1.1 200 Connection established\r\n\r\nwelcome") == (got, back)
+
+
+@given(st.binary(max_size=300))
+def test_no_record_breaks_its_reader(data: bytes) -> None:
+    """Whatever stands there is a name, no name, or nothing that can be read."""
+    name = server_name(data)
+    assert name is None or isinstance(name, str)
+    assert host_name(server_name(hello("a.test")) or "") == "a.test"
 
 
 def test_a_proxy_ends_with_its_owner() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -79,14 +80,14 @@ def _vocabulary(name: str) -> TokenCounter:
 
 def _file(path: Path) -> TokenCounter:
     try:
-        from tokenizers import Tokenizer
+        library: Any = import_module("tokenizers")
     except ImportError as error:
         raise ConfigError(
             f"the token counter {str(path)!r} needs a library that is not installed",
             hint="pip install tokenizers; without a token counter sizes are estimated",
         ) from error
     try:
-        tokenizer: Any = Tokenizer.from_file(str(path))
+        tokenizer: Any = library.Tokenizer.from_file(str(path))
     except Exception as error:  # boundary: the library raises a bare Exception for every fault of a file
         raise ConfigError(f"cannot read the token counter {str(path)!r}: {error}", hint="mend or remove it") from error
 

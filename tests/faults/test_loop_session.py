@@ -45,8 +45,9 @@ from plait.session.turns import run_turn
 from plait.store.opening import load_journal
 from plait.testing import Call, Fail, ScriptedModel, ScriptServer
 from plait.tools.toolbox import Toolbox, ToolboxOptions
-from tests.e2e.command import REPOSITORY, end_of, is_alive, start, wait_until
+from tests.e2e.command import REPOSITORY, end_of, start, wait_until
 from tests.helpers.journals import opened
+from tests.helpers.processes import working_in
 from tests.helpers.warm import Warm
 from tests.helpers.worlds import World, call, look_at, said
 from tests.unit.wire.cases import CASES
@@ -324,16 +325,15 @@ def a_hook_that_says_nothing_or_too_much(tmp_path: Path) -> None:
 
 def an_interrupt(tmp_path: Path) -> None:
     """24: SIGINT ends the command that runs, with all it started, closes the pairs, and exits with 130."""
-    with ScriptServer([Call("exec_shell", {"command": "sleep 600 & echo $! > pid; wait"})]) as server:
+    with ScriptServer([Call("exec_shell", {"command": "sleep 600 & touch begun; wait"})]) as server:
         process = start("run", "x", "--endpoint", server.url, "-m", "any", "--yes", "--json", cwd=tmp_path / "work")
-        pid = tmp_path / "work/pid"
-        wait_until(lambda: pid.exists() and pid.read_text().strip(), "the command")
+        wait_until(lambda: "sleep 600" in working_in(tmp_path / "work"), "the command")
         began_s = time.monotonic()
         process.send_signal(signal.SIGINT)
         ran = end_of(process)
     assert (130, "interrupted") == (ran.code, ran.json["status"])
     assert time.monotonic() - began_s < AT_ONCE_S
-    assert not is_alive(int(pid.read_text()))
+    assert "sleep 600" not in working_in(tmp_path / "work")
     (journal,) = (tmp_path / "state/sessions").glob("*/journal.jsonl")
     state = fold([entry.fact for entry in load_journal(journal).entries])
     assert not state.in_turn

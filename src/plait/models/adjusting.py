@@ -38,7 +38,8 @@ def adjusted(form: Form, failed: ProviderFailed, learnt: set[str]) -> Form | Non
     limit = _output_limit_in(failed.hint) if failed.kind == "context_overflow" else None
     if limit is None or limit < OUTPUT_TOKENS_MIN or (form.output_max is not None and limit >= form.output_max):
         return None
-    return replace(form, output_max=limit)
+    # A conversation grows: where it has met the window before, the next requests are to fit as well.
+    return replace(form, output_max=limit if form.output_max is None else max(OUTPUT_TOKENS_MIN, limit // 2))
 
 
 def _output_limit_in(hint: str) -> int | None:

@@ -7,7 +7,7 @@ is on its way (`attempt`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import orjson
@@ -15,6 +15,7 @@ import orjson
 from plait.core.exchange import ProviderFailed, Reply
 from plait.core.messages import Message
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import Think
 from plait.kernel.ports import Setup
 from plait.models.adjusting import adjusted
@@ -229,6 +230,7 @@ class Line:
             response_schema=options.response_schema,
             cache_key=options.cache_key if profile.takes_cache_key and self.form.takes("prompt_cache_key") else None,
             extra=self._body(),
+            context_window=self._target.context_window,
         )
         return self._codec.tail(params, self._wire, has_tools=bool(self._setup.tools))
 

@@ -90,6 +90,8 @@ class RequestParams:
     """Routes requests of one session to one cache."""
     extra: Mapping[str, object] = field(default_factory=dict)
     """Body members of any name, sent as given; they win over the ones above."""
+    context_window: int | None = None
+    """Of the model, where it is known: a limit that the wire wants and nobody has set leaves room for the prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,27 @@ def test_an_answer_asks_for_the_room_there_is(colour: str) -> None:
 
 
 @COLOURS
+def test_a_conversation_at_its_window_is_not_refused_at_every_step(colour: str) -> None:
+    """What is lowered a second time leaves room for what comes next: one refusal is enough for several steps."""
+    setup = Setup(options=Options(max_output_tokens=32_000))
+    script = [passed(170_000, 32_000, 200_000), "1", passed(180_000, 30_000, 200_000), "2", "3", "4"]
+    with ScriptServer(script) as server:
+        TALKS[colour](chat_model("any", server.url), 4, setup)
+        asked = [request.json["max_tokens"] for request in server.requests]
+    assert [32_000, 30_000, 30_000, 10_000, 10_000, 10_000] == asked
+
+
+def test_a_limit_that_the_wire_wants_leaves_room_for_the_prompt() -> None:
+    """Where nobody sets one, an Anthropic request asks for less than a quarter of a small window, else as ever."""
+    asked = []
+    for window in (None, 16_000, 200_000):
+        with ScriptServer(["fine"]) as server:
+            TALKS["sync"](chat_model("any", server.url, wire="anthropic", context_window=window), 1, Setup())
+            asked.append(server.requests[0].json["max_tokens"])
+    assert [8_192, 3_750, 8_192] == asked
+
+
+@COLOURS
 def test_without_room_for_an_answer_the_history_has_to_shrink(colour: str) -> None:
     """Less than a thousand tokens are no answer: then the overflow is the loop's business."""
     setup = Setup(options=Options(max_output_tokens=32_000))

@@ -33,7 +33,7 @@ COUNT_PATH: Final = "/messages/count_tokens"
 HEAD_MARKS: Final = 2
 """Cache markers that the head holds at most."""
 OUTPUT_TOKENS: Final = 8_192
-"""This wire wants a limit of output tokens; this one is sent where none was set."""
+"""This wire wants a limit of output tokens; this one is sent where none was set, in a small window not a quarter."""
 _HEAD: Final = ("messages", "tools", "system", "model")
 _CACHE: Final[Mapping[str, object]] = {"cache_control": {"type": "ephemeral"}}
 _THINKING_TOKENS: Final[Mapping[Effort, int]] = {"low": 1_024, "medium": 4_096, "high": 8_192}
@@ -88,7 +88,9 @@ def tail(params: RequestParams, profile: WireProfile, *, has_tools: bool = False
     Raises:
         ConfigError: an extra parameter would replace the model, the tools, the system prompt or the messages.
     """
-    limit = OUTPUT_TOKENS if params.max_output_tokens is None else params.max_output_tokens
+    limit, window = params.max_output_tokens, params.context_window
+    if limit is None:
+        limit = OUTPUT_TOKENS if window is None else min(OUTPUT_TOKENS, window // 4 - window // 64)
     members: dict[str, object] = {"max_tokens": limit}
     thinking = _thinking(params.reasoning, limit, profile)
     if thinking is not None:

@@ -14,14 +14,17 @@ from plait.core.exchange import ToolSchema
 from plait.core.facts import MessageAdded, TurnStart
 from plait.core.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult, user
 from plait.engine.agent import Agent
+from plait.engine.limits import Limits
 from plait.kernel.budget import Room, estimate, is_hopeless, overflow_of, weigh
 from plait.kernel.state import State, fold
+from plait.kernel.tools import Tool
 from plait.models.chat_model import chat_model
 from plait.models.token_counters import family_of, token_counter_of
 from plait.session.clients import create_client
 from plait.session.opening import init_session
 from plait.session.turns import run_turn
-from plait.testing import ScriptServer
+from plait.testing import Call, Request, Say, ScriptServer
+from plait.testing.faults import Status
 
 WORDS = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 10
 
@@ -144,3 +147,29 @@ def test_what_is_known_not_to_fit_by_a_counter_is_never_sent() -> None:
 
     assert isinstance(result.error, ContextWindowExceededError)
     assert 1 == len(server.requests)
+
+
+def test_a_long_run_with_a_counter_is_never_refused() -> None:
+    """An endpoint that counts as the counter does sees no request beyond its window, and the task in each."""
+    window, sizes = 600, list[int]()
+
+    def answer(request: Request) -> object:
+        messages = request.json["messages"]
+        texts = [str(item.get("content") or "") for item in messages]
+        texts += [call["function"]["arguments"] for item in messages for call in item.get("tool_calls", ())]
+        sizes.append(sum(map(by_words, texts)))
+        if sizes[-1] > window:
+            return Status(400, {"error": {"code": "context_length_exceeded", "message": "too long"}})
+        assert any("find the fault" in text for text in texts)
+        if "about to be shortened" in texts[-1]:
+            return Say("Objective: find the fault. Next: go on.", usage={})
+        return Say(calls=[Call("look", {"at": len(sizes)})], usage={}) if len(sizes) < 40 else Say("found", usage={})
+
+    look = Tool("look", "Look.", lambda at: f"{at} nothing " * 70, {"type": "object"}, idempotent=True)
+    with ScriptServer(answer) as server:
+        model = chat_model("any", server.url, context_window=window)
+        agent = Agent(model, [look], token_counter=by_words, limits=Limits(max_steps=60))
+        result = agent.run("find the fault")
+
+    assert ("completed", "found") == (result.status, result.text), result.error
+    assert max(sizes) <= window

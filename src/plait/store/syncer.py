@@ -1,6 +1,6 @@
 """Barriers of many conversations, made together by one thread.
 
-Floor: 2. Owns: the thread and the queue to it; never: what is written (`store.jsonl`).
+Floor: 2. Owns: the thread and when it is given work; never: what is written (`store.jsonl`).
 
 An event loop must not wait for a disk. What is committed while the thread is busy goes into its next round: all
 writes first, then all syncs, so that conversations that run at the same time share the disk's work.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import queue
 import threading
 import time
 from collections.abc import Awaitable, Sequence
@@ -22,6 +21,7 @@ from plait.core.values import dataclass
 from plait.kernel.log import Barrier
 from plait.store.bell import Bell
 from plait.store.group_sync import FILES_MIN, GroupSync
+from plait.store.inbox import Inbox
 from plait.store.jsonl import JsonlLog, Write
 
 _GATHER_S: Final = 0.001
@@ -36,49 +36,58 @@ class _Asked:
     error: BaseException | None = None
 
 
-_Queue = queue.SimpleQueue[_Asked | None]
+_Inbox = Inbox[_Asked | None]
 
 
 class Syncer:
     """Makes barriers for event loops; one for all conversations of a process, owned by whoever opens them."""
 
     def __init__(self) -> None:
-        self._queue: _Queue = queue.SimpleQueue()
+        self._inbox: _Inbox | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._bells: dict[asyncio.AbstractEventLoop, Bell] = {}
         self._pid = 0
 
     def commit(self, log: JsonlLog) -> Barrier:
-        """Start a barrier; the future is done when it is durable, or raises `JournalError`."""
+        """Start a barrier; the future is done when it is durable, or raises `JournalError`.
+
+        Raises `JournalError` at once where there is nothing to write with.
+        """
         loop = asyncio.get_running_loop()
         write, done = log.prepare(), Barrier(loop=loop)
         with self._lock:
-            if self._thread is None or self._pid != os.getpid():
-                self._start()
+            if self._inbox is None or self._pid != os.getpid():
+                try:
+                    self._inbox = self._start()
+                except (OSError, RuntimeError) as error:
+                    # No more files, or no more threads.
+                    raise log.fail(error, "written") from error
             bell = self._bells.get(loop) or self._hang_up(loop)
-            self._queue.put(_Asked(log, write, bell, done))
+            self._inbox.put(_Asked(log, write, bell, done))
         return done
 
     def close(self) -> None:
         """Finish what was asked for and end the thread; another barrier begins a new one."""
         with self._lock:
             thread, self._thread = self._thread, None
-            if thread is None or self._pid != os.getpid():
+            inbox, self._inbox = self._inbox, None
+            if thread is None or inbox is None or self._pid != os.getpid():
                 return
-            self._queue.put(None)
+            inbox.put(None)
             bells, self._bells = self._bells, {}
         thread.join()
         for bell in bells.values():
             bell.close()
 
-    def _start(self) -> None:
-        # A forked child has neither the thread nor any business with what the queue held for it, or with the bells.
-        self._queue = queue.SimpleQueue()
-        self._bells = {}
-        self._pid = os.getpid()
-        self._thread = threading.Thread(target=_serve, args=(self._queue,), name="plait-sync", daemon=True)
-        self._thread.start()
+    def _start(self) -> _Inbox:
+        # A forked child has neither the thread nor any business with what was given to it, or with the bells.
+        self._inbox, self._bells, self._pid = None, {}, os.getpid()
+        inbox: _Inbox = Inbox()
+        thread = threading.Thread(target=_serve, args=(inbox,), name="plait-sync", daemon=True)
+        thread.start()
+        self._thread = thread
+        return inbox
 
     def _hang_up(self, loop: asyncio.AbstractEventLoop) -> Bell:
         """Make a loop's bell, and take down those of loops that are closed."""
@@ -121,22 +130,24 @@ class AsyncJsonlLog:
             await pending
 
 
-def _serve(barriers: _Queue) -> None:
+def _serve(inbox: _Inbox) -> None:
     group = GroupSync()
     crowd = 0
-    while True:
-        batch = [barriers.get()]
-        if crowd >= FILES_MIN and batch[0] is not None:
+    is_over = False
+    while not is_over:
+        inbox.wait()
+        if crowd >= FILES_MIN:
             # More are on their way, and a sync costs the same for all: one moment for them to come.
             time.sleep(_GATHER_S)
-        while batch[-1] is not None and not barriers.empty():
-            batch.append(barriers.get())
+        batch = inbox.take()
+        if not batch:
+            continue
         made = [barrier for barrier in batch if barrier is not None]
+        is_over = len(made) < len(batch)
         crowd = len(made)
         _make(made, group)
-        if batch[-1] is None:
-            group.close()
-            return
+    inbox.close()
+    group.close()
 
 
 def _make(batch: Sequence[_Asked], group: GroupSync) -> None:

@@ -297,3 +297,25 @@ def test_nobody_calls_a_barrier_off(tmp_path: Path, syncer: Syncer) -> None:
         return len(log.take_committed())
 
     assert 1 == asyncio.run(main())
+
+
+def test_without_files_to_work_with_a_barrier_is_an_error_of_the_journal(
+    tmp_path: Path, syncer: Syncer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a process may open no more files the writer is over, as after any failed write, with nothing written."""
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def main() -> None:
+        log = AsyncJsonlLog(opened(tmp_path).log, syncer)
+        for name in ("eventfd", "pipe"):
+            monkeypatch.setattr(os, name, full, raising=False)
+        log.append((TurnStart(),))
+        for _ in range(2):
+            with pytest.raises(JournalPoisoned, match="Too many open files"):
+                log.commit()
+
+    asyncio.run(main())
+    syncer.close()
+    assert 0 == load_journal(tmp_path / "journal.jsonl").seq

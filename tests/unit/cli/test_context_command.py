@@ -103,3 +103,15 @@ def test_a_runs_flags_leave_out_what_they_name(capfd: pytest.CaptureFixture[str]
     assert "on" == resumed[-1]["content"]
     assert [{"role": "user", "content": "the task"}] == bare
     assert Sessions.of(os.environ).listed(None)
+
+
+def test_sizes_are_exact_where_there_is_a_counter(capfd: pytest.CaptureFixture[str]) -> None:
+    """A counter of the settings counts each part as it is."""
+    pytest.importorskip("rs_bpe")
+    own = Path(os.environ["XDG_CONFIG_HOME"], "plait")
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "plait.toml").write_text('token_counter = "o200k"\nsystem_prompt_supplement = "hello world"\n')
+
+    told = json.loads(ran(capfd, "context", "--json")[1])
+
+    assert [2] == [part["tokens"] for part in told["parts"] if part["name"] == "supplement"]

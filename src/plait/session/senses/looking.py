@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from plait.context.sections import Section, sections_in
 from plait.context.senses import Senses
+from plait.core.exchange import ToolSchema
 from plait.core.facts import Observation
 from plait.core.messages import Image, Message, ToolCall
+from plait.core.values import dataclass
+from plait.kernel.counting import TokenCounter, count_messages, count_tools
 from plait.kernel.gauge import text_units, tool_units, units_of
 from plait.kernel.ports import Setup
 from plait.kernel.state import State, fold
@@ -77,12 +79,23 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Turns sizes into tokens, as the provider has counted until now."""
+    """Turns texts into tokens, as the provider has counted until now; exactly where there is a counter."""
 
     per_unit: float = 0.25
-    senses: Senses = field(default_factory=Senses)
+    count: TokenCounter | None = None
 
-    def tokens(self, units: int) -> int:
+    def text(self, text: str) -> int:
+        return self._tokens(text_units(text)) if self.count is None else self.count(text)
+
+    def tool(self, tool: ToolSchema) -> int:
+        return self._tokens(tool_units((tool,))) if self.count is None else count_tools((tool,), self.count).likely
+
+    def message(self, message: Message) -> int:
+        if self.count is None:
+            return self._tokens(units_of((message,)))
+        return count_messages((message,), self.count).likely
+
+    def _tokens(self, units: int) -> int:
         return max(1, round(units * self.per_unit))
 
 
@@ -127,9 +140,9 @@ def look_ahead(schema: Mapping[str, Any], **options: Any) -> Sight:
     """
     with init_session(schema, durable=False, hooks_enabled=False, trust=False, **options) as session:
         live = session._live
-        setup, scale = live.conversation.terms.setup, _Scale()
+        setup, scale = live.conversation.terms.setup, _Scale(count=live.settings.rules.token_counter)
         texts = [] if live.sensing is None else live.sensing.beside_question()[0]
-        tail = [Seen("next", "beside the question", text, scale.tokens(text_units(text)), "volatile") for text in texts]
+        tail = [Seen("next", "beside the question", text, scale.text(text), "volatile") for text in texts]
         files: Any = live.standing.told.get("instructions") or ()
         parts = (*_head(sections_now(live), setup, scale), *tail)
         return Sight("", str(session["model"]), parts, live.settings.wording.senses, tuple(files))
@@ -138,14 +151,14 @@ def look_ahead(schema: Mapping[str, Any], **options: Any) -> Sight:
 def _head(sections: Iterable[Section], setup: Setup, scale: _Scale) -> Iterator[Seen]:
     for tool in setup.tools:
         text = f"{tool.description}\n{json.dumps(tool.custom_format or tool.parameters, ensure_ascii=False)}".strip()
-        yield Seen("tool", tool.name, text, scale.tokens(tool_units((tool,))), "stable")
+        yield Seen("tool", tool.name, text, scale.tool(tool), "stable")
     for section in sections:
-        yield Seen("system", section.name, section.text, scale.tokens(text_units(section.text)), section.stability)
+        yield Seen("system", section.name, section.text, scale.text(section.text), section.stability)
 
 
 def _messages(state: State, scale: _Scale) -> Iterator[Seen]:
     for message in state.history:
-        yield Seen("message", message.role, _text_of(message), scale.tokens(units_of((message,))), "volatile")
+        yield Seen("message", message.role, _text_of(message), scale.message(message), "volatile")
 
 
 def _text_of(message: Message) -> str:

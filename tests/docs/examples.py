@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.helpers.warm import PLAIT, run_warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHOWN_ONLY = frozenset({"text", "json", "toml", "yaml", "diff", "markdown"})
@@ -68,21 +71,28 @@ def commands(block: Block) -> Iterator[Command]:
 def run_command(command: Command, place: str) -> None:
     """Run one command in the current folder and compare what it did with what the page says."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ran = subprocess.run(
-        ["bash", "-c", command.text],
-        env={**os.environ, "PATH": path},
+    ran = run_warm(
+        argv_of(command.text),
+        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},  # both streams in the order a terminal shows
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=COMMAND_TIMEOUT_S,
-        check=False,
     )
     where = f"{place}:{command.line}: $ {command.text}\n{ran.stdout}"
     assert command.exit_code == ran.returncode, f"{where}[exit {ran.returncode}, not {command.exit_code}]"
     expected = "\n".join(re.escape(line.rstrip()).replace("…", ".*") for line in command.output.strip().splitlines())
     printed = "\n".join(line.rstrip() for line in ran.stdout.strip().splitlines())
     assert not expected or re.fullmatch(expected, printed, re.DOTALL), f"{where}[is not what the page shows]"
+
+
+def argv_of(line: str) -> list[str | Path]:
+    """Return how a line is run: by bash, unless all of it is words for `plait`."""
+    if re.fullmatch(r"plait [^|;&<>()`\\*?~#{}\[\]!]*", line):
+        _, *words = shlex.split(os.path.expandvars(line))
+        return [PLAIT, *words]
+    return ["bash", "-c", line]
 
 
 def check_targets(block: Block, place: str) -> None:

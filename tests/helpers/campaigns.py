@@ -43,7 +43,7 @@ class Campaign:
         )
 
     def each(self, items: Sequence[T], fast: int) -> Iterator[T]:
-        """Give every item of this part, in an order that spreads over all of them; without the runner `fast` of them."""
+        """Give every item of this part, in an order that spreads over all of them; alone, `fast` of them."""
         if not self.is_full:
             count = min(fast, len(items))
             yield from self._counted([items[number * len(items) // count] for number in range(count)])

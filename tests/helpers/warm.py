@@ -24,6 +24,7 @@ PLAIT: Final = Path(sys.executable).with_name("plait")
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _STARTING: Final = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 """How the variables begin that are looked at only when an interpreter starts."""
+_LOADED_FOR_MCP: Final = ("plait.serve.mcp_server", "mcp.server", "mcp.client.client", "mcp.shared.message")
 _SET_CHILD_SUBREAPER: Final = 36
 _ONE_AT_A_TIME: Final = threading.Lock()
 
@@ -48,6 +49,8 @@ class Warm(subprocess.Popen[Any]):
             "env": {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()},
             "is_session": bool(is_session),
             "fds": [0, 1, 2, *pass_fds],
+            # Loaded by the first who wants it.
+            "loads": _LOADED_FOR_MCP if any("mcp" in word for word in program) else [],
         }
         self.pid = _start(asked, [*streams, *pass_fds])
         self._child_created = True
@@ -86,6 +89,7 @@ def program_of(args: Any) -> list[str]:
 
 def _startup_of(env: Mapping[Any, Any]) -> dict[str, str]:
     names = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
+    names.pop("PYTHONUNBUFFERED", "")
     folders = names.pop("PYTHONPATH", "").split(os.pathsep)
     if any(os.path.exists(f"{folder}/{name}.py") for folder in folders for name in ("sitecustomize", "usercustomize")):
         return {"PYTHONPATH": "runs a program"}

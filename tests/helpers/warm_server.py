@@ -6,8 +6,10 @@ descriptors of a process, then JSON `{program, cwd, env, is_session, fds}`, and 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -15,9 +17,11 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 import types
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, NoReturn
 
 LOADED: Final = (
     "plait.cli.group",
@@ -41,7 +45,9 @@ def serve(connection: socket.socket) -> dict[str, Any]:
         head, fds, _, _ = socket.recv_fds(connection, 4, FDS_MAX)
         if not head:
             os._exit(0)
-        body = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        asked = json.loads(connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
+        for module in asked["loads"]:
+            importlib.import_module(module)
         gate, opening = os.pipe()
         hearing, telling = os.pipe()
         between = os.fork()
@@ -52,7 +58,7 @@ def serve(connection: socket.socket) -> dict[str, Any]:
                     os.close(fd)
                 connection.close()
                 os.read(gate, 1)  # ends when nobody is between it and its parent any more
-                return {**json.loads(body), "given": fds}
+                return {**asked, "given": fds}
             os.write(telling, b"%d" % pid)
             os._exit(0)
         os.waitpid(between, 0)
@@ -78,10 +84,15 @@ def become(asked: dict[str, Any]) -> None:
     tempfile.tempdir = None
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         before = getattr(sys, name)
-        is_lines = name == "stderr" or os.isatty(fd)
-        mode = "r" if fd == 0 else "w"
-        stream = open(fd, mode, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
-        stream.reconfigure(line_buffering=is_lines)
+        is_raw = fd > 0 and bool(os.environ.get("PYTHONUNBUFFERED"))
+        buffer = open(fd, "wb" if fd else "rb", buffering=0 if is_raw else -1, closefd=False)  # noqa: SIM115
+        stream = io.TextIOWrapper(
+            buffer,
+            encoding=before.encoding,
+            errors=before.errors,
+            line_buffering=name == "stderr" or os.isatty(fd),
+            write_through=is_raw,
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,9 +120,42 @@ def play(program: list[str], cwd: str) -> None:
         sys.exit(command())
 
 
+def ended(program: list[str], cwd: str) -> int:
+    """Run the program to its end and return its exit code, as the interpreter comes to one."""
+    try:
+        play(program, cwd)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        return 1
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """End as the interpreter does, without its last step: to take apart what is loaded costs more than all the rest."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        code = 120
+    with suppress(OSError, AttributeError):
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
 if __name__ == "__main__":
     for module in LOADED:
         importlib.import_module(module)
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     become(asked)
-    play(asked["program"], asked["cwd"])
+    leave(ended(asked["program"], asked["cwd"]))

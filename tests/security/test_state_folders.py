@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from plait.engine.trusting import trust_store
 from plait.session.history.rewinding import rewind
 from plait.testing import Call, Say, ScriptedModel
 from plait.tools.mcp.log import ServerLog
+from tests.helpers.warm import run_warm
 
 SPEC = default_specification("m", "http://127.0.0.1:1/v1")
 WATCH = """

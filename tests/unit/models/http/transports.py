@@ -82,10 +82,15 @@ def fetch_async(
 FETCHERS = {"sync": fetch_sync, "async": fetch_async}
 
 
+_GOODBYE_S = 5.0
+"""For a client to close its connections."""
+
+
 @contextmanager
 def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
     """Hand every connection to `serve`, one after the other; its socket errors are the client's business."""
     listener = socket.create_server(("127.0.0.1", 0))
+    served: list[socket.socket] = []
 
     def accept() -> None:
         while True:
@@ -93,6 +98,7 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            served[:] = [connection]
             with closing(connection), suppress(OSError):
                 serve(connection)
 
@@ -103,4 +109,8 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        thread.join(_GOODBYE_S)
+        # asyncio leaves a connection to the collector whose time was over in the moment it came about.
+        for connection in served if thread.is_alive() else ():
+            connection.shutdown(socket.SHUT_RDWR)
         thread.join()

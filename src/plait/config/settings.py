@@ -5,6 +5,8 @@ Floor: 2. Owns: the file and its faults; never: what a setting means, or whether
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -28,13 +30,28 @@ def settings_in(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read or is no TOML; the message names the file and, where it is known, the line.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(BYTES_MAX + 1)
+        data = read_settings(path)
     except FileNotFoundError:
         return {}
+    return settings_of(data, repr(str(path)))
+
+
+def read_settings(path: Path) -> bytes:
+    """Return what a file holds, as much as can be settings; nobody waits for a pipe that a repository has put there.
+
+    Raises:
+        FileNotFoundError: there is none. ConfigError: it cannot be read, or is no ordinary file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise ConfigError(f"cannot read {str(path)!r}: it is no ordinary file", hint="remove it")
+            return file.read(BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}", hint="mend or remove it") from error
-    return settings_of(data, repr(str(path)))
 
 
 def settings_of(data: bytes, source: str) -> dict[str, Any]:

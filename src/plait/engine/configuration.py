@@ -14,7 +14,7 @@ from typing import Any, Final
 from plait.config.keys import TABLES
 from plait.config.layers import Layer, Settings, layer_of_environment, layer_of_file, merged
 from plait.config.places import project_root
-from plait.config.settings import BYTES_MAX, CONFIG_FILE, settings_of, user_settings
+from plait.config.settings import BYTES_MAX, CONFIG_FILE, read_settings, settings_of, user_settings
 from plait.core.errors import ConfigError
 from plait.core.values import dataclass
 
@@ -72,7 +72,7 @@ def configuration(
     root = project_root(os.path.abspath(cwd))
     if file is not None:
         place = Path(os.path.abspath(os.path.expanduser(file)))
-        layers, sources = [_layer(place, _read(place))], [Source(place, "read")]
+        layers, sources = [_layer(place, _named(place))], [Source(place, "read")]
     else:
         layers, sources = _usual(root, environ, trust)
     return Configuration(merged(*layers, layer_of_environment(environ)), root, tuple(sources))
@@ -83,7 +83,7 @@ def _usual(root: Path, environ: Mapping[str, str], trust: bool | None) -> tuple[
     layers: list[Layer] = []
     sources: list[Source] = []
     if own.exists():
-        layers.append(_layer(own, _read(own)))
+        layers.append(_layer(own, read_settings(own)))
     sources.append(Source(own, "read" if layers else "missing"))
     if projects == own:
         return layers, sources
@@ -101,7 +101,7 @@ def _usual(root: Path, environ: Mapping[str, str], trust: bool | None) -> tuple[
 def _trusted(root: Path, path: Path, trust: bool | None) -> bytes | None:
     """Return the content of a repository's file as it was trusted, None where it is not."""
     if trust is not None:
-        return _read(path) if trust else None
+        return read_settings(path) if trust else None
     from plait.engine.trusting import trust_store  # most folders bring nothing along
 
     standing = trust_store().look(root)
@@ -111,12 +111,13 @@ def _trusted(root: Path, path: Path, trust: bool | None) -> bytes | None:
 def _says_something(path: Path) -> bool:
     """Say whether an untrusted file has settings; that it is no TOML is not worth a word before it is trusted."""
     try:
-        return not settings_of(_read(path), "").keys() <= _ELSEWHERE
-    except ConfigError:
+        return not settings_of(read_settings(path), "").keys() <= _ELSEWHERE
+    except (ConfigError, FileNotFoundError):
         return True
 
 
-def _read(path: Path) -> bytes:
+def _named(path: Path) -> bytes:
+    """Return the content of a file that somebody named, which may be a pipe."""
     try:
         with open(path, "rb") as file:
             return file.read(BYTES_MAX + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,10 @@ def test_a_fault_is_named_with_its_place(tmp_path: Path, content: bytes | None, 
 def test_the_users_settings_stand_in_the_configuration_folder(tmp_path: Path) -> None:
     """Where the XDG specification puts them."""
     assert tmp_path / "plait" / "plait.toml" == user_settings({"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_a_pipe_is_no_settings(tmp_path: Path) -> None:
+    """What a repository put in the place of the file is refused at once, and nobody waits for it."""
+    os.mkfifo(tmp_path / "plait.toml")
+    with pytest.raises(ConfigError, match="no ordinary file"):
+        settings_in(tmp_path / "plait.toml")

@@ -50,18 +50,20 @@ def rules_told(state: State, rules: Rules, failure: ProviderFailed) -> Rules:
 def _limit_in(state: State, rules: Rules, failure: ProviderFailed) -> int | None:
     """Return what a refusal shows of the window, in the tokens that sizes are estimated in.
 
-    A number that larger requests were answered beyond is not believed. Without one, what was answered last has fitted.
+    A number that larger requests were answered beyond is not believed. Without one, what was answered last has fitted;
+    where nothing was ever reported, only the refusal says how far estimates are off.
     """
     requested, limit = failure.tokens or (None, None)
     measures = state.gauge.measures
-    if not limit:
-        return measures[-1].input if measures and measures[-1].input >= _LEAST_TOKENS else None
-    if any(measure.input > limit for measure in measures):
+    if limit and any(measure.input > limit for measure in measures):
         return None
-    if not requested or measures:
-        return limit
-    # Nothing was ever reported, so that only the refusal says how far estimates are off.
-    return min(limit, limit * estimate(state, rules.room or Room(None)).tokens // requested)
+    if measures:
+        fitted = measures[-1].input
+        return limit or (fitted if fitted >= _LEAST_TOKENS else None)
+    guessed = estimate(state, rules.room or Room(None)).tokens
+    if limit:
+        return min(limit, limit * guessed // requested) if requested else limit
+    return guessed - guessed // 8 if guessed >= 2 * _LEAST_TOKENS else None
 
 
 def fitting(state: State, rules: Rules, span: Span) -> tuple[Span, int]:

@@ -20,6 +20,8 @@ from plait.kernel.state import State
 
 TRIGGER_TOKENS: Final = 100_000
 """The size from which history is summarised, where neither somebody nor the model's window says less."""
+_SPARE: Final = 16
+"""So much of a window is left over in any case: a summary has to fit into it, and sizes are estimates."""
 _NOWHERE: Final = Room(None)
 
 
@@ -30,7 +32,7 @@ def trigger_of(rules: Rules) -> int:
         return wanted
     if room is None or room.usual is None:
         return TRIGGER_TOKENS
-    return max(1, min(TRIGGER_TOKENS, room.usual - room.reserve))
+    return max(1, min(TRIGGER_TOKENS, room.usual - max(room.reserve, room.usual // _SPARE)))
 
 
 def is_due(state: State, rules: Rules) -> bool:

@@ -31,6 +31,7 @@ def rules_of(trigger: int | None, room: Room | None = None, *, keep: int = 1) ->
     [
         (None, None, TRIGGER_TOKENS),
         (None, Room(16_000, reserve=4_000), 12_000),
+        (None, Room(16_000, reserve=500), 15_000),
         (None, Room(400_000, reserve=4_000), TRIGGER_TOKENS),
         (None, Room(None, usual=32_000, reserve=2_000), 30_000),
         (None, Room(100, reserve=200), 1),
@@ -41,7 +42,7 @@ def rules_of(trigger: int | None, room: Room | None = None, *, keep: int = 1) ->
 def test_the_size_is_what_was_said_or_what_the_window_leaves(
     trigger: int | None, room: Room | None, expected: int
 ) -> None:
-    """A number that was given counts; else a hundred thousand, or the window without the answer's room."""
+    """A number that was given counts; else a hundred thousand, or the window without the answer's room and a spare."""
     assert expected == trigger_of(rules_of(trigger, room))
 
 

@@ -80,7 +80,7 @@ def read_head(folder: GitFolder) -> Head | None:
 
 def _packed(path: Path, ref: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
             data = file.read(_PACKED_REFS_MAX)
@@ -89,6 +89,11 @@ def _packed(path: Path, ref: str) -> str:
     end = data.find(f" {ref}\n".encode())
     commit = data[max(data.rfind(b"\n", 0, end) + 1, 0) : end].decode("ascii", "replace") if end > 0 else ""
     return commit if _HASH.fullmatch(commit) else ""
+
+
+def at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe, which stands there where somebody is hostile."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def small_text(path: Path) -> str:

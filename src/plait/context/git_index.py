@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from plait.context.git_folder import at_once
 from plait.core.values import dataclass
 
 ENTRIES_MAX: Final = 5_000
@@ -61,7 +62,7 @@ EMPTY: Final = Index(0, ())
 def read_index(path: Path) -> Index | None:
     """Return what an index holds; None where it cannot be understood. A missing one is empty."""
     try:
-        with open(path, "rb", opener=_quietly) as file:
+        with open(path, "rb", opener=at_once) as file:
             status = os.fstat(file.fileno())
             head = file.read(12) if stat.S_ISREG(status.st_mode) else b""
             version, count = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:12], "big")
@@ -78,10 +79,6 @@ def read_index(path: Path) -> Index | None:
         return _parsed(data, version, count)
     except (IndexError, ValueError):
         return None
-
-
-def _quietly(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _parsed(data: bytes, version: int, count: int) -> Index:
@@ -161,7 +158,7 @@ def _hash(path: str, status: os.stat_result, *, is_link: bool) -> bytes | None:
         if is_link:
             data = os.fsencode(os.readlink(path))
         else:
-            with open(path, "rb", opener=_quietly) as file:
+            with open(path, "rb", opener=at_once) as file:
                 data = file.read(_HASHED_BYTES_MAX + 1)
     except OSError:
         return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from plait.context.git_folder import at_once
 from plait.core.values import dataclass
 
 _OBJECT_BYTES_MAX: Final = 1 << 20
@@ -99,8 +100,8 @@ class Objects:
     def _loose(self, name: bytes) -> tuple[int, bytes] | None:
         text = name.hex()
         try:
-            with open(self._folder / text[:2] / text[2:], "rb") as file:
-                data = zlib.decompressobj().decompress(file.read(_OBJECT_BYTES_MAX), _OBJECT_BYTES_MAX)
+            with open(self._folder / text[:2] / text[2:], "rb", opener=at_once) as file:
+                data = zlib.decompressobj().decompress(file.read(_OBJECT_BYTES_MAX) or b"", _OBJECT_BYTES_MAX)
         except FileNotFoundError:
             return None
         head, _, body = data.partition(b"\0")
@@ -158,7 +159,7 @@ def _entries(tree: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes, bytes
 
 def _mapped(path: Path) -> mmap.mmap | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

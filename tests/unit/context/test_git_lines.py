@@ -202,3 +202,19 @@ def test_two_hundred_thousand_files_hold_nothing_up(tmp_path: Path) -> None:
         os.close(os.open(many / f"g{number}", os.O_CREAT | os.O_WRONLY))
     git(many, "add", "g0")
     assert "  (there may be others: not everything was looked at)" == git_lines(str(many))[-1]
+
+
+def test_nobody_waits_for_a_pipe(tree: Path) -> None:
+    """Whatever file of git's is one in a hostile clone, what can be told without it is told at once."""
+    commit = git(tree, "rev-parse", "HEAD").strip()
+    pack = next((tree / ".git" / "objects" / "pack").glob("*.idx"))
+    places = (
+        *(".gitignore", ".git/packed-refs", ".git/refs/heads/main", f".git/objects/{commit[:2]}/{commit[2:]}"),
+        *(f".git/objects/pack/{pack.name}", f".git/objects/pack/{pack.stem}.pack", ".git/index", ".git/HEAD"),
+    )
+    for place in places:
+        (tree / place).unlink(missing_ok=True)
+        os.mkfifo(tree / place)
+        told = git_lines(str(tree))
+        assert (place, place != ".git/HEAD") == (place, "Git: on branch main" in told)
+        assert Ground(str(tree)).moved() is None

@@ -22,6 +22,7 @@ from plait.testing import Call, Say, ScriptServer
 from plait.testing.request import Request
 from tests.e2e.command import PLAIT, Ran, environment
 from tests.helpers.mcp_server import command
+from tests.helpers.warm import run_warm
 
 KEY: Final = "the-user-s-own-Key-4711"
 AUDIT: Final = """
@@ -183,6 +184,15 @@ class World:
         path = {"PYTHONPATH": str(self.folder / "python"), "PATH": f":.:{self.clone}/bin:{os.environ['PATH']}"}
         return environment(**own, **home, **path, XDG_CONFIG_HOME=str(self.folder / "home/.config"))
 
+    def again(self, *words: str) -> Ran:
+        """Run plait in the clone, audited from where it is loaded; what loading does a `run` has shown."""
+        env = {name: value for name, value in self.env().items() if name != "PYTHONPATH"}
+        begin = f"import sys\nsys.path[0], sys.argv[0] = {str(PLAIT.parent)!r}, {str(PLAIT)!r}"
+        code = f"{begin}\n{AUDIT}\nfrom plait.cli.main import main\nmain()"
+        argv, quiet = [sys.executable, "-c", code, *words], subprocess.DEVNULL
+        done = run_warm(argv, cwd=self.clone, env=env, capture_output=True, stdin=quiet, timeout=90)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
     def run(self, *words: str, traced: bool = False) -> Ran:
         """Run plait in the clone; `traced` has the system's own list of what is started and reached."""
         strace = shutil.which("strace") if traced else None
@@ -281,7 +291,7 @@ def test_x52_settings_of_the_clone_change_no_request(world: World) -> None:
     """Neither before nor after trust: the key goes to the user's endpoint, and what is asked is what the user said."""
     before = world.ask()
     requests = world.requests
-    assert (0, 0) == (before.code, world.run("trust", "--yes").code), before
+    assert (0, 0) == (before.code, world.again("trust", "--yes").code), before
     after = world.ask()
     assert 0 == after.code, after
     assert [f"Bearer {KEY}"] * 6 == [each.headers["authorization"] for each in (*requests, *world.requests)]
@@ -305,8 +315,8 @@ def test_x80_after_trust_the_clone_s_own_parts_run(world: World) -> None:
     first, *rest = command("touches=" + str(world.folder / "server"))
     server = {"mcpServers": {"run": {"command": first, "args": rest}}}
     (world.clone / ".mcp.json").write_text(json.dumps(server))
-    assert 2 == world.run("trust", "--json").code
-    assert 0 == world.run("trust", "--yes").code
+    assert 2 == world.again("trust", "--json").code
+    assert 0 == world.again("trust", "--yes").code
     ran = world.ask("--yes")
     assert 0 == ran.code, ran
     assert {"own-hooks", "own-folder", "plugin"} == world.traces
@@ -322,7 +332,7 @@ def test_x80_after_trust_the_clone_s_own_parts_run(world: World) -> None:
 def test_x80_a_clone_with_a_link_cannot_be_trusted(world: World) -> None:
     """A settings file that leads out of the clone could become anything: the yes is refused with the reason."""
     (world.clone / LINKED).symlink_to(world.folder / "python" / "sitecustomize.py")
-    ran = world.run("trust", "--yes")
+    ran = world.again("trust", "--yes")
     assert 2 == ran.code, ran
     assert "cannot be trusted" in ran.out + ran.err
     assert LINKED in ran.out + ran.err
@@ -338,7 +348,7 @@ def test_x54_a_whole_run_speaks_to_the_endpoint_alone(tmp_path: Path, evil: Evil
     (made.clone / "nested").mkdir()
     assert 0 == made.ask("--json").code
     for words in (("sessions", "list"), ("--version",), ("doctor",), ("hooks",)):
-        made.run(*words)
+        made.again(*words)
     audited = read(made.folder / "audit").splitlines()
     reached = [line for line in audited if line.startswith("address")]
     assert [] == [line for line in reached if str(made.port) not in line]

@@ -63,7 +63,7 @@ def _keys() -> Mapping[str, Key]:
         Key("inference_db", "text", "run", "an endpoint of your own list, in place of `endpoint`"),
         Key("max_output_tokens", "count", "both", "tokens of one answer"),
         Key("context_window", "count", "run", "tokens that the model's window holds, where plait does not know it"),
-        Key("token_counter", "text", "run", "counts tokens exactly: o200k, cl100k, auto, or a tokenizer.json"),
+        Key("token_counter", "text", "both", "counts tokens exactly: o200k, cl100k, auto, or a tokenizer.json"),
         Key("profile", "text", "both", "the profile to work by"),
         Key("profile_dir", "text", "both", "one more folder of profiles, looked into first"),
         Key("system_prompt_supplement", "text", "run", "stands in the system prompt, after plait's own sentences"),

@@ -33,6 +33,8 @@ class Config:
     """Messages that a compaction leaves alone, a call and its results counting as one."""
     output_reserve: int = 8_192
     """Tokens of the model's window that history leaves for the answer, before it is summarised."""
+    token_counter: str | None = None
+    """Counts tokens exactly: `o200k`, `cl100k`, `auto` or the path of a `tokenizer.json`; None estimates."""
     summarizer_model: str | None = None
     """Another model of the same endpoint, which writes the summaries."""
     max_tool_result_tokens: int = 4_096

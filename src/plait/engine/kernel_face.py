@@ -104,6 +104,7 @@ def build_runtime(
         redact=redaction or False,
         on_event=telemetry.handle,
         rules=Rules(shrinking=_shrinking(config, asked)),
+        token_counter=config.token_counter,
     )
     if config.profile is not None:
         folders = () if config.profile_dir is None else (config.profile_dir,)

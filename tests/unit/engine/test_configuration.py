@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from plait.config.repository_parts import parts_of
 from plait.core.errors import ConfigError
 from plait.engine.configuration import configuration
 from plait.engine.kernel_config import Config
+from plait.engine.kernel_face import build_runtime
 from plait.engine.kernel_files import resolve_config
 from plait.engine.trusting import trust_store
+from plait.testing import ScriptedModel
 
 
 @pytest.fixture
@@ -112,3 +115,15 @@ def test_a_fault_of_a_trusted_file_is_told_with_its_place(own: Path, repository:
 
 def _environ(own: Path) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(own.parent.parent), "HOME": str(own.parents[2])}
+
+
+def test_a_configured_counter_counts_for_the_kernels_agent(own: Path, tmp_path: Path) -> None:
+    """A request that does not fit by it is not made; a counter that is none is no agent."""
+    pytest.importorskip("rs_bpe")
+    own.write_text('token_counter = "o200k"\n')
+    config = resolve_config(cwd=tmp_path, env=_environ(own), redact_tool_output=False)[0]
+    with ScriptedModel([], context_window=20_000) as model:
+        result = build_runtime(config, model=model)[0].run(" word" * 20_001)
+    assert "so it was not sent" in str(result.error)
+    with pytest.raises(ConfigError, match="'p50k' is unknown"):
+        build_runtime(replace(config, token_counter="p50k"), model=model)

@@ -78,6 +78,11 @@ def test_a_session_that_is_kept(capfd: pytest.CaptureFixture[str], place: Path) 
     assert ["user", "assistant", "tool", "assistant"] == [part["name"] for part in parts if part["kind"] == "message"]
     assert told["tokens"] == sum(part["tokens"] for part in parts)
     assert told["reported_tokens"] > 0
+    beside = [part["text"] for part in parts if part["kind"] == "next"]
+    assert ["The session was opened again.", "<session_time>session elapsed"] == [
+        beside[0].split("\n")[1],
+        beside[1].split(":")[0],
+    ]
     code, out, _ = ran(capfd, "context", "mine")
     assert (0, True) == (code, f"the endpoint counted {told['reported_tokens']:,} for the last request" in out)
 

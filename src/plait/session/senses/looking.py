@@ -9,8 +9,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from plait._version import __version__
+from plait.context.machine import Where
 from plait.context.sections import Section, sections_in
 from plait.context.senses import Senses
+from plait.core.clock import SystemClock
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Observation
 from plait.core.messages import Image, Message, ToolCall
@@ -19,11 +22,14 @@ from plait.kernel.counting import TokenCounter, count_messages, count_tools
 from plait.kernel.gauge import text_units, tool_units, units_of
 from plait.kernel.ports import Setup
 from plait.kernel.state import State, fold
+from plait.kernel.tools import ToolTable
 from plait.session.kept.heads import START, heads, setup_of
 from plait.session.opening import init_session
 from plait.session.readying import sections_now
+from plait.session.senses.sensing import Before, Sensing
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal
+from plait.store.records import Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +126,34 @@ def look_at(place: SessionFolder) -> Sight:
     return Sight(
         place.path.name,
         str(start.get("model") or ""),
-        (*_head(sections, setup, scale), *_messages(state, scale)),
+        (*_head(sections, setup, scale), *_messages(state, scale), *_beside(place, journal.told, start, state, scale)),
         Senses.told(start.get("senses")),
         tuple(files) if isinstance(files, (list, tuple)) else (),
         None if newest is None else newest.input,
         state.in_turn and not state.lacks_question,
     )
+
+
+def _beside(place: SessionFolder, told: Told, start: Mapping[str, Any], state: State, scale: _Scale) -> Iterator[Seen]:
+    """Yield what would go with the next question, if the session were opened now."""
+    senses = Senses.told(start.get("senses"))
+    if (state.in_turn and not state.lacks_question) or not any(senses.status.values()) or not told.times_ms:
+        return
+    where = Where(
+        str(start.get("cwd") or ""),
+        str(start.get("model") or ""),
+        place.path.name,
+        f"plait {__version__}",
+        transcript=str(place.journal),
+    )
+    before = Before.of(told.times_ms[0], told.facts, told.times_ms)
+    sensing = Sensing(senses, where, before, SystemClock(), lambda: (state, ToolTable()))
+    try:
+        texts, _ = sensing.beside_question()
+    finally:
+        sensing.scratch.close()
+    for text in texts:
+        yield Seen("next", "beside the question", text, scale.text(text), "volatile")
 
 
 def look_ahead(schema: Mapping[str, Any], **options: Any) -> Sight:

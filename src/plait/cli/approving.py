@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolCall
+from plait.core.values import dataclass
 from plait.kernel.effects import Allow, Deny, Interrupted
 from plait.kernel.tools import Tool
 from plait.session.kept.remembering import Answer

@@ -9,7 +9,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal, TextIO
@@ -17,6 +16,7 @@ from typing import Final, Literal, TextIO
 from plait._version import __version__
 from plait.cli.choosing import keys_in
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.store.layout import state_home
 
 Status = Literal["ok", "warn", "fail"]

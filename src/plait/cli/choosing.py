@@ -6,11 +6,11 @@ Floor: 7. Owns: the choice and the words when there is none; never: a key's valu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.models.endpoint import endpoint_of, shown_address
 from plait.models.profiles import EndpointProfile
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.cli.choosing import Choice
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.engine.spec_entry import with_entry
 from plait.models.endpoint import endpoint_of
 from plait.session.kept.keeping import kept_at, target_of

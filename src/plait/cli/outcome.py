@@ -6,13 +6,14 @@ Floor: 7. Owns: the keys of the JSON object and the rule that turns an outcome i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from plait.cli.approving import Denial
 from plait.cli.exits import Exit, exit_of_error
 from plait.core.errors import ApprovalDenied, PlaitError, ToolFault
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 Status = Literal["completed", "waiting", "interrupted", "limit", "error"]
 

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -23,6 +22,7 @@ from plait.cli.run_command import filled, finite
 from plait.cli.signals import Signals
 from plait.core.cancel import Cancel
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.probed_spec import check_place, spec_path, specification_of, write_spec
 from plait.kernel.effects import Interrupted
 from plait.models.credentials import credentials_for

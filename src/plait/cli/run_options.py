@@ -6,9 +6,11 @@ Floor: 7. Owns: the fields and what each means; never: the options of a command 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
+
+from plait.core.values import dataclass
 
 if TYPE_CHECKING:
     from plait.cli.screen import Form

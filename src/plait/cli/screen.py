@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
@@ -21,6 +20,7 @@ from plait.cli.outlet import Outlet
 from plait.cli.views import Complaints, JsonLines, Live, PlainLines, View
 from plait.cli.words import complaint
 from plait.core.cancel import Cancel
+from plait.core.values import dataclass
 
 Form = Literal["text", "json", "lines"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from plait.cli.specs import built_in_spec
 from plait.cli.terminal import Terminal
 from plait.core.errors import ConfigError, JournalError, SessionBusy, UnsupportedFeature
 from plait.core.messages import Image
+from plait.core.values import dataclass
 from plait.engine.agent_spec import AgentSpec, model_of
 from plait.engine.spec import load_specification
 from plait.engine.spec_entry import apply_entry

@@ -12,12 +12,12 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import TrustRequired
+from plait.core.values import dataclass
 
 FILES: Final = (
     ".mcp.json",

@@ -14,13 +14,13 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from plait.config.places import project_root
 from plait.config.repository_parts import Part, Parts, parts_of
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 
 FILE_NAME: Final = "trust.json"
 _VERSION: Final = 1

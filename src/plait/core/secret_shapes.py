@@ -8,8 +8,9 @@ A shape has a mark, plain text that every token of it holds: where no mark stand
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from plait.core.values import dataclass
 
 _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 """In JSON a line's first word stands behind a backslash and a letter."""

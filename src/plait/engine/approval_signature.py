@@ -9,10 +9,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Final, Self
 
 from plait.core.messages import ToolCall
+from plait.core.values import dataclass
 
 KEY_BYTES_MIN: Final = 16
 _FORM: Final = "plait-approval-1"

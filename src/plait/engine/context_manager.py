@@ -6,10 +6,10 @@ Floor: 4. Owns: the messages between two runs, and how they are made to fit a bu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.messages import Message, Text
+from plait.core.values import dataclass
 from plait.kernel.compact import structural
 from plait.kernel.spans import estimate_tokens as estimate_tokens
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 
 _FIRST_NOT_YET: Final = "cron_path"
 

@@ -6,12 +6,13 @@ Floor: 4. Owns: the names of the ways, the tools and terms that one comes to; ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from plait.core.errors import UnknownToolLoading
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.kernel.deferral import ActivationLimits, Deferral, Loading, active, announcement, declared_in
 from plait.kernel.effects import Boundary, Plan
 from plait.kernel.tools import Tool, ToolTable

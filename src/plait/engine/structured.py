@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Generic, Literal
 
 from plait.core.errors import ConfigError
 from plait.core.messages import ToolResult, user
 from plait.core.strict_json import JsonInvalid, dump, parse
+from plait.core.values import dataclass
 from plait.engine.result import INVALID_OUTPUT, T
 from plait.engine.validation import compile_schema
 from plait.kernel.deferral import Deferral

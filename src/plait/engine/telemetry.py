@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from plait.core.ids import new_id
 from plait.core.messages import ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.events.reducer import iso
 from plait.store.disk import make_private_folder
 from plait.tools.redaction import Redaction, without_secrets

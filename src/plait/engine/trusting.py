@@ -7,11 +7,11 @@ Floor: 4. Owns: the one answer for hooks, servers, plugins and rules; never: the
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plait.config.places import project_root
+from plait.core.values import dataclass
 from plait.store.layout import state_home
 from plait.store.owning import refuse_shared
 

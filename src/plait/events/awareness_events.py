@@ -6,8 +6,8 @@ Floor: 1. Owns: the four events; never: when one happens.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from plait.core.values import dataclass
 from plait.events.named_event import NamedEvent
 
 

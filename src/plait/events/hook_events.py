@@ -5,8 +5,7 @@ Floor: 1. Owns: the two events; never: when one happens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from plait.core.values import dataclass
 from plait.events.named_event import NamedEvent
 
 

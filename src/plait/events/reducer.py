@@ -6,7 +6,6 @@ Floor: 1. Owns: which named events a fact or a fragment comes to; never: who get
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from plait.core.messages import Message, ToolCall, ToolResult
 from plait.core.side_calls import side_call_of
 from plait.core.strict_json import JsonInvalid
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.events import named
 from plait.events.awareness_events import GroundMoved, SessionTime, TokenBudget
 

@@ -6,8 +6,8 @@ Floor: 1. Owns: these events; never: when one happens (`events.reducer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from plait.core.values import dataclass
 from plait.events.named_event import NamedEvent
 
 

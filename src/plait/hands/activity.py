@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.process_tree import Process
 
 COUNTED: Final[tuple[str, ...]] = ("rchar", "wchar", "read_bytes", "write_bytes")

@@ -6,9 +6,9 @@ Floor: 2. Owns: what is kept of a stream of bytes; never: reading the stream.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.text import BoundedText, from_whole_character, join_ends, until_whole_character
 

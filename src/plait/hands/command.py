@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal
 
+from plait.core.values import dataclass
 from plait.hands.capture import Captured, CaptureLimits
 from plait.hands.process_tree import stop_marked
 

@@ -9,11 +9,11 @@ import os
 import shlex
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import uuid4
 
 from plait.core.errors import Refusal, SandboxError
+from plait.core.values import dataclass
 from plait.hands.capture import Captured, CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment

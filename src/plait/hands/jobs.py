@@ -17,10 +17,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.command import Command, Ended, RunOptions
 from plait.hands.process import check_argv
 from plait.hands.process_tree import Process, Tree, signal_process, stop_marked

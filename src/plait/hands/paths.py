@@ -6,10 +6,10 @@ Floor: 2. Owns: the strict and the lenient rules for path text; never: the file 
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 
 PATH_BYTES_MAX: Final = 4096
 STRICT_SEGMENTS_MAX: Final = 64

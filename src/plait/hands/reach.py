@@ -5,10 +5,10 @@ Floor: 2. Owns: inside, outside and secret, decided on what was really opened; n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.refusals import refusal_from
 from plait.hands.secret_places import SecretPlaces

@@ -9,10 +9,10 @@ import codecs
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.editing import textfile
 from plait.hands.editing.textfile import Newline
 from plait.hands.refusals import refusal_from

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.workspace import Pinned
 

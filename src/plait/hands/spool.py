@@ -14,11 +14,12 @@ import stat
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.refusals import refusal_from
 

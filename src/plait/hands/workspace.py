@@ -9,12 +9,13 @@ import os
 import stat
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.paths import Location, PathStyle, lenient_location, strict_location
 from plait.hands.refusals import refusal_from

@@ -10,10 +10,11 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
+from plait.core.values import dataclass
 from plait.hands.process_tree import stop_marked
 from plait.hooks.decision import NOTHING, HookDecision, combine
 from plait.hooks.entry import HookEntry

@@ -6,8 +6,9 @@ Floor: 3. Owns: the two values on either side of the normaliser, and the rule th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from plait.core.values import dataclass
 
 Word = Literal["deny", "ask", "allow"]
 _RANK: Final[Mapping[str | None, int]] = {None: 0, "allow": 1, "ask": 2, "deny": 3}

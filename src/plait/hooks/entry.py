@@ -6,9 +6,10 @@ Floor: 3. Owns: the value and what a Python hook may do; never: where it was rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from plait.core.values import dataclass
 from plait.hooks.events import EVENTS
 
 HookHandler = Callable[[dict[str, Any]], object]

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
+
+from plait.core.values import dataclass
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0

@@ -9,9 +9,10 @@ A hook that was written for another program reads `tool_input.file_path`, one th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+
+from plait.core.values import dataclass
 
 _BASH: Final = ("exec_shell", "bash", "execute_shell_command", "run_command", "nohup", "nohup_wait", "nohup_query")
 _HOOK_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from plait.config.places import config_home, home, project_root
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ import copy
 import inspect
 import os
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.strict_json import JsonInvalid, dump, text_of
+from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment

@@ -9,11 +9,12 @@ loop then records has to be what stands in the log, and each request has to be t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from plait.core.exchange import Reply
 from plait.core.facts import Decided, Fact, MessageAdded, Observation, Reset, TurnStart
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import Act, Approve, Boundary, Effect, Record, Think, Wait
 from plait.kernel.loop import Loop, turn
 from plait.kernel.playback import Playback, Unclear

@@ -6,9 +6,10 @@ Floor: 1. Owns: single-stepping the loop, for tests and for replay; never: durab
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plait.core.facts import Fact
+from plait.core.values import dataclass
 from plait.kernel.effects import Act, Effect, End, Record
 from plait.kernel.loop import Loop
 

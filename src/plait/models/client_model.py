@@ -10,7 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol, cast
 
 from plait.core.cancel import Cancel
@@ -19,6 +19,7 @@ from plait.core.exchange import Reply
 from plait.core.messages import Message
 from plait.core.strict_json import dump
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Emit, Setup
 from plait.models.foreign import document_of, failure_of_client

@@ -6,11 +6,12 @@ Floor: 2. Owns: the attribute names of a completion; never: how one is made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plait.core.exchange import Reply
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
 from plait.core.errors import AgentSpecInvalidError
+from plait.core.values import dataclass
 from plait.models.credentials import Credentials, FromEnv, KeySource
 from plait.models.key_sources import FromCommand, FromFile, FromKeyring, NoKey
 

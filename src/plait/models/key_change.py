@@ -6,11 +6,12 @@ Floor: 2. Owns: which failures speak of a key, and how the change is told; never
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed
+from plait.core.values import dataclass
 from plait.models.pool import RECOVERY_S, CredentialPool
 
 _OF_KEYS: Final[frozenset[ErrorClass]] = frozenset({"rate_limit", "auth", "quota"})

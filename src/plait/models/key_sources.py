@@ -14,11 +14,11 @@ import subprocess
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from plait.core.exchange import ProviderFailed
+from plait.core.values import dataclass
 from plait.models.credentials import split_keys
 
 KEYRING_WAIT_S: Final = 5.0

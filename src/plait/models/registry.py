@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, get_args
 
 from plait.core.errors import ConfigError, ModelNotFound, UnsupportedFeature
+from plait.core.values import dataclass
 from plait.models.backend import Backend, BackendOptions
 from plait.models.chat_model import ChatModel
 from plait.models.credentials import KeySource, credentials_for

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from plait.core.facts import CLEAR, SIDE_QUERY, Fact, Observation, Reset
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.events.reducer import counts, usage_told
 from plait.kernel.ports import Channel, Model, Setup
 

@@ -6,11 +6,12 @@ Floor: 5. Owns: what the endpoint fields of a spec mean, telling clients apart; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.engine.agent_spec import endpoint_of as address_of
 from plait.engine.spec_entry import with_entry
 from plait.kernel.ports import Model

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plait.core.errors import ConfigError
 from plait.core.facts import Fact, Observation
+from plait.core.values import dataclass
 from plait.kernel.tools import Tool
 from plait.session.kept.heads import START
 from plait.tools.functions import LibraryFunctions

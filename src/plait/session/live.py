@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from plait.core.cancel import Cancel
@@ -15,6 +15,7 @@ from plait.core.errors import ConfigError
 from plait.core.facts import Observation, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.approval import Approver
 from plait.engine.conversation import Conversation
 from plait.engine.hosts.stage import Policy

@@ -6,11 +6,12 @@ Floor: 5. Owns: what the servers of one session have in common; never: which ser
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
+from plait.core.values import dataclass
 from plait.engine.calls import CHARS_PER_TOKEN
 from plait.engine.validation import compile_schema
 from plait.kernel.tools import Tool, ToolTable

@@ -7,12 +7,13 @@ Floor: 5. Owns: reading calls out of journals, and telling which of them a rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from plait.core.facts import Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.side_calls import side_call_of
+from plait.core.values import dataclass
 from plait.engine.permissions.rule import Rule
 from plait.engine.permissions.ruling import Permissions
 from plait.engine.permissions.subject import subject_of

@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from plait.core.values import dataclass
 from plait.engine.agent_spec import model_of
 from plait.models.azure_prices import AZURE_PRICES, KEPT_FOR_S, azure_price, fetch_meters
 from plait.models.openai_client import OpenAI

@@ -6,11 +6,12 @@ Floor: 5. Owns: the shape of the answer to a caller; never: how it came about.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic
 
 from plait.core.errors import PlaitError
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.result import Status, T, output_of
 
 

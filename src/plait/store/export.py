@@ -11,13 +11,13 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from plait.core.facts import MessageAdded, Reset, ToolEnd, TurnEnd
 from plait.core.messages import Message, Reasoning, ToolCall, ToolResult
+from plait.core.values import dataclass
 from plait.store.opening import file_bytes, load_journal
 
 Format = Literal["jsonl", "markdown", "html"]

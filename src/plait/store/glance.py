@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from plait.core.asides import without_asides
 from plait.core.errors import JournalError
 from plait.core.facts import Fact, MessageAdded, Observation, Reset, TurnEnd, TurnStart
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
 from plait.store.opening import cannot_open, is_begun

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from typing import Any, Final
 from plait.core.errors import ConfigError, JournalCorrupt
 from plait.core.facts import Entry, Fact, Observation, Reset
 from plait.core.messages import Message, ToolResult
+from plait.core.values import dataclass
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
 from plait.store.layout import SNAPSHOT

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.store.jsonl import JOURNAL
 
 SNAPSHOT: Final = "messages.json"

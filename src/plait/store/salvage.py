@@ -6,12 +6,12 @@ Floor: 2. Owns: `verify` and `repair`; never: a change to the file that was look
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import ConfigError, JournalError
 from plait.core.facts import Entry
+from plait.core.values import dataclass
 from plait.kernel.state import FoldError, State
 from plait.store import disk
 from plait.store.jsonl import JOURNAL

@@ -6,11 +6,11 @@ Floor: 2. Owns: finding and the snippet around; never: an index, which could be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.errors import JournalError
 from plait.core.facts import Fact, MessageAdded, Reset, ToolEnd
+from plait.core.values import dataclass
 from plait.store.glance import Glance
 from plait.store.layout import SessionFolder
 from plait.store.opening import load_journal

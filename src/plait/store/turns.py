@@ -6,12 +6,13 @@ Floor: 2. Owns: what counts as a turn to go back to, and `fork`; never: a change
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from plait.core.asides import without_asides
 from plait.core.errors import ConfigError
 from plait.core.facts import Entry, MessageAdded, Reset, TurnEnd, TurnStart
+from plait.core.values import dataclass
 from plait.kernel.state import State
 from plait.store.opening import load_journal
 from plait.store.salvage import write_journal

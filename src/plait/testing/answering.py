@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from plait.core.values import dataclass
 from plait.testing.dialects import DIALECTS, Dialect, server_error
 from plait.testing.errors import ScriptError
 from plait.testing.faults import Fault, Refuse, Serving, Step

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from plait.core.values import dataclass
 
 HEAD_BYTES_MAX: Final = 65_536
 BODY_BYTES_MAX: Final = 256 << 20

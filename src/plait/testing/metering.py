@@ -5,9 +5,10 @@ Floor: testing. Owns: the numbers and the log of them; never: the words of a ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from plait.core.values import dataclass
 from plait.testing.prefix_cache import BLOCK_TOKENS, BYTES_A_TOKEN, Count, PrefixCache, tokens
 
 _LIMITS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")

@@ -6,12 +6,12 @@ Floor: testing. Owns: the values; never: playing them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from plait.core.errors import ErrorClass
 from plait.core.exchange import ProviderFailed, Purpose, Reply
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.kernel.ports import Setup
 from plait.testing.player import When
 from plait.testing.steps import Call, Say

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from plait.core.values import dataclass
 from plait.testing.errors import ScriptError, UnexpectedRequest, UnusedStep
 
 

@@ -8,9 +8,10 @@ that reorders keys, changes a space or rewrites an old message loses its cache h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
+
+from plait.core.values import dataclass
 
 BLOCK_TOKENS: Final = 128
 BYTES_A_TOKEN: Final = 4

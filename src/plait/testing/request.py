@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
+
+from plait.core.values import dataclass
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 

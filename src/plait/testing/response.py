@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Literal, TypeAlias
+
+from plait.core.values import dataclass
 
 Framing = Literal["length", "chunked", "close", "none"]
 """How the end of a body is told; `none` sends the pieces alone, without even a status line."""

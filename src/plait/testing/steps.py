@@ -14,8 +14,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias
+
+from plait.core.values import dataclass
 
 _ARGUMENT_DELTA_CHARS: Final = 24
 

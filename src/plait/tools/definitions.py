@@ -8,10 +8,11 @@ Everything here is sent with every request, so each sentence earns its tokens an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from plait.core.values import dataclass
 from plait.kernel.tools import Recovery, Tool
 
 LINES_MAX: Final = 2_000

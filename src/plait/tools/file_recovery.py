@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.hands.editing.atomic import is_temporary
 from plait.hands.editing.change import Settled, WriteIntent, WritePlan, settle
 from plait.hands.editing.edit import plan_edit, plan_write

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.editing.change import WritePlan, Written
 from plait.hands.editing.edit import plan_edit, plan_write
 from plait.hands.editing.locks import FileLocks

@@ -9,9 +9,10 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.searching.listing import FoundPaths, find_paths
 from plait.hands.searching.ripgrep import Ripgrep
 from plait.hands.searching.search import Match, SearchQuery, SearchResult, search

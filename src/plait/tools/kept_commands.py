@@ -9,11 +9,12 @@ import os
 import sys
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from plait.core.cancel import Cancel
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.process import attach, run_supervised
 from plait.kernel.tools import as_result

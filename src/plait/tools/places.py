@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.fence.files import FencedFiles
 from plait.hands.fence.obeyed import is_obeyed
 from plait.hands.reach import OutsidePolicy, Place, Reach

@@ -15,7 +15,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -23,6 +23,7 @@ from typing import Final
 from plait.config.places import config_home, project_root
 from plait.core.error_words import words_of
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.kernel.tools import Tool
 

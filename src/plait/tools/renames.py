@@ -6,9 +6,11 @@ Floor: 3. Owns: which name means which tool; never: doing it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
+
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.hands.capture import Captured, CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.environment import child_environment

@@ -11,11 +11,11 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.text import bound_text, marker
 from plait.hands.workspace import OpenFile, Workspace, WorkspaceOptions
 

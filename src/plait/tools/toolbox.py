@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from plait.core.errors import Refusal
 from plait.core.facts import ToolStart
 from plait.core.messages import ToolCall
+from plait.core.values import dataclass
 from plait.hands.editing.locks import FileLocks
 from plait.hands.editing.snippets import Replacement
 from plait.hands.editing.versions import MemoryVersions, Versions

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from plait.cli.screen import Manner, Screen
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError
 from plait.core.events import Event
+from plait.core.values import dataclass
 from plait.engine.agent import Agent
 from plait.engine.limits import Limits
 from plait.engine.result import RunResult

@@ -6,8 +6,9 @@ Floor: 4. Owns: where a pattern is anchored; never: following links (whoever jud
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
+
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.hands.command_lines.command_line import Command, read_command_line
 
 Action = Literal["allow", "ask", "deny"]

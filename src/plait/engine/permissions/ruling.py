@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from plait.core.values import dataclass
 from plait.engine.permissions.path_pattern import PathPattern
 from plait.engine.permissions.rule import Action, Rule
 from plait.hands.command_lines.command_line import Command, CommandLine, read_command_line, unwrapped

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.command_lines.programs import PLAIN_WRAPPERS, doubts_about, hands_on, runs_its_words, texts_in
 from plait.hands.command_lines.quotes import Word
 from plait.hands.command_lines.words import Part, ShellReader

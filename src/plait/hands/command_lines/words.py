@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.command_lines.quotes import ShellText, Word
 
 _BLANK: Final = " \t"

@@ -12,10 +12,11 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Final, Literal, Self
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.editing import textfile
 from plait.hands.editing.atomic import AtomicWrite, Before, Mode, is_temporary, is_unchanged, remove, temporary_name
 from plait.hands.editing.diff import DiffSummary, summarise, unified

@@ -6,10 +6,10 @@ Floor: 2. Owns: finding them, replacing them and the words where that cannot be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.editing import textfile
 from plait.hands.editing.edit_hints import why_not_found
 from plait.hands.editing.near_match import How, find_near

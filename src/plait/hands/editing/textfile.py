@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 Newline = Literal["\n", "\r\n", "mixed", ""]

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.fence.policy import PINNED, PROTECTED, SandboxPolicy
 from plait.hands.fence.repositories import GIT, Repositories
 from plait.hands.workspace import Pinned

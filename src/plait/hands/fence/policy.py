@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from types import MappingProxyType
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.fence.allowlist import Allowlist
 
 PROTECTED: Final = (

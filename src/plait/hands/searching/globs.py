@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 
 _CHARS_MAX: Final = 1_000
 _ALTERNATIVES_MAX: Final = 100

@@ -8,9 +8,9 @@ Source: gitignore(5), checked against `git check-ignore` in the tests.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.hands.searching.globs import split_names, translate_name
 
 _LINES_MAX: Final = 5_000

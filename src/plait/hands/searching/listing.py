@@ -5,10 +5,11 @@ Floor: 2. Owns: listings, globs over a tree, the ignore files that hold for a ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.searching.globs import compile_glob, split_absolute
 from plait.hands.searching.walk import Ignores, Kind, Stopped, Walk, WalkRules, is_ignored, read_ignore, sorted_entries
 from plait.hands.workspace import Files, OpenDirectory

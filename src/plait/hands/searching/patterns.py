@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Never
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 
 _CHARS_MAX: Final = 2_000
 _REPEAT_MAX: Final = 1_000

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
 from plait.hands.process import run

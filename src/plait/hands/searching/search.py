@@ -16,10 +16,11 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.searching.globs import Glob, compile_glob
 from plait.hands.searching.listing import descent, prefix_of, readable

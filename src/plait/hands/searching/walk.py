@@ -13,10 +13,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from plait.core.cancel import Cancel
+from plait.core.values import dataclass
 from plait.hands import beneath
 from plait.hands.searching.ignore import IgnoreFile, parse_ignore
 from plait.hands.workspace import OpenDirectory

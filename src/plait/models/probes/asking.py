@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed, Reply, ToolSchema, View
 from plait.core.messages import Message
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.kernel.effects import Interrupted, Think
 from plait.kernel.ports import Options, Setup
 from plait.kernel.rules import Retry

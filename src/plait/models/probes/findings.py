@@ -6,11 +6,12 @@ Floor: 2. Owns: the names of the capabilities and what a reader needs of a findi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Literal
 
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.models.profiles import EndpointProfile
 from plait.wire.profile import WireName
 

@@ -9,13 +9,14 @@ A capability is `yes` only when it was seen at work, `no` when the endpoint refu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ModelError
 from plait.core.exchange import ProviderFailed
 from plait.core.redact import redact_secrets
+from plait.core.values import dataclass
 from plait.models.credentials import Credentials
 from plait.models.endpoint import Endpoint
 from plait.models.errors import to_error

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from plait.core.errors import ConfigError
 from plait.core.messages import PINNED, Message, Opaque, ToolResult
+from plait.core.values import dataclass
 from plait.wire.chat.encode import message_dicts
 from plait.wire.chat.history import decode_messages
 from plait.wire.profile import WireProfile

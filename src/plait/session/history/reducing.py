@@ -6,10 +6,10 @@ Floor: 5. Owns: what a `step_reducer` is given and may return; never: recording 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.events.named import StepReduced
 
 if TYPE_CHECKING:

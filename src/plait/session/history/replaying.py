@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from plait.context.sections import sections_in
 from plait.core.exchange import ToolSchema
 from plait.core.facts import Fact, Observation
+from plait.core.values import dataclass
 from plait.engine.request_form import forms
 from plait.kernel.effects import Think
 from plait.kernel.ports import Model, Setup

@@ -6,13 +6,13 @@ Floor: 5. Owns: `clear_session` and `compact_session`; never: what goes, or what
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from plait.core.cancel import Cancel
 from plait.core.errors import ConfigError, PlaitError
 from plait.core.facts import CLEAR
 from plait.core.messages import Message
 from plait.core.usage import Usage
+from plait.core.values import dataclass
 from plait.engine.result import Status, status_of
 from plait.events.reducer import counts
 from plait.kernel.compact import SKIPPED

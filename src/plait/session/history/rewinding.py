@@ -9,12 +9,13 @@ begun again, and finds what it has done. What it takes back is kept, so that it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plait.core.errors import ConfigError, Refusal, SessionBusy
 from plait.core.facts import Entry, Fact, MessageAdded, Observation, ToolEnd, ToolStart
 from plait.core.messages import ToolCall
 from plait.core.side_calls import side_call_of
+from plait.core.values import dataclass
 from plait.kernel.state import fold
 from plait.kernel.tools import ToolTable
 from plait.session.closing import close_turn

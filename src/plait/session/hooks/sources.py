@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from plait.config.settings import settings_in, user_settings
 from plait.core.errors import ConfigError
+from plait.core.values import dataclass
 from plait.engine.trusting import Vouched, vouched
 from plait.hooks.places import Place, check_compat, project_places, there, user_places
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from plait.core.clock import SystemClock
 from plait.core.errors import ConfigError, JournalCorrupt, SessionBusy
 from plait.core.facts import Fact
 from plait.core.ids import new_id
+from plait.core.values import dataclass
 from plait.engine.agent_spec import model_of
 from plait.kernel.state import FoldError, State, fold
 from plait.session.kept.recorded import Bound, RecordedTerms, Schema, bind, port

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from plait._version import __version__
 from plait.core.facts import Entry, Fact, MessageAdded, Observation
+from plait.core.values import dataclass
 from plait.engine.agent_spec import endpoint_of, model_of
 from plait.models.endpoint import kept_address
 from plait.session.kept.heads import START

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +18,7 @@ from plait.core.facts import Fact, MessageAdded, Reset, RoundClosed, ToolEnd, To
 from plait.core.ids import new_id
 from plait.core.messages import ResultStatus, ToolCall, ToolResult
 from plait.core.strict_json import JsonInvalid, dump
+from plait.core.values import dataclass
 from plait.kernel.state import FoldError, fold
 from plait.session.history.mirror import read_history
 from plait.session.kept.flat import chat_items

@@ -6,12 +6,13 @@ Floor: 5. Owns: finding that in the journal; never: making a summary (`resetting
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import ConfigError
 from plait.core.facts import UNCOMPACT, Fact, Reset
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.kernel.state import State
 from plait.session.catching_up import catch_up
 from plait.session.following import follow

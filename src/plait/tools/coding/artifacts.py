@@ -10,10 +10,10 @@ import re
 import threading
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.workspace import Workspace, WorkspaceOptions
 
 ARTIFACT_BYTES_MAX: Final = 16 * 1024 * 1024

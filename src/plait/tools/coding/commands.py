@@ -11,11 +11,12 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plait.core.errors import Refusal
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command as Argv, Finished, RunOptions
 from plait.hands.process import run

@@ -6,10 +6,11 @@ Floor: 3. Owns: what is asked and what is answered; never: the walk, the write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.editing.change import WritePlan
 from plait.hands.editing.edit import plan_edit, plan_write
 from plait.hands.editing.locks import FileLocks

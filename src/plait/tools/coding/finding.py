@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 
+from plait.core.values import dataclass
 from plait.hands.searching.globs import compile_glob
 from plait.hands.searching.listing import FoundPaths, Listing, find_paths, list_entries
 from plait.hands.searching.ripgrep import Ripgrep

@@ -6,7 +6,8 @@ Floor: 3. Owns: numbers and aliases; never: enforcing them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from plait.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

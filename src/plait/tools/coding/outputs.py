@@ -5,10 +5,10 @@ Floor: 3. Owns: the tool `read_output`; never: where outputs are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.hands.text import until_whole_character
 from plait.tools.answer import Answer
 from plait.tools.coding.artifacts import ArtifactStore

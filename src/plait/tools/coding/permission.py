@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from plait.core.errors import Refusal
+from plait.core.values import dataclass
 from plait.tools.coding.coroutines import HOST_LOOP
 
 

@@ -17,11 +17,12 @@ another surface, begins with nothing loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from plait.core.errors import ConfigError
 from plait.core.exchange import ToolSchema
 from plait.core.messages import Message
+from plait.core.values import dataclass
 from plait.kernel.deferral import ActivationLimits, Deferral, active, fitting, schema_bytes
 from plait.kernel.tools import Tool
 from plait.tools.deferred.search import Observe, SearchEvidence, Searching, SearchLimits, Selector, with_search

@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from plait.core.errors import Refusal
 from plait.core.exchange import ToolSchema
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.kernel.deferral import SEARCH_TOOL, Deferral, receipt, schema_bytes
 from plait.kernel.tools import Tool, ToolContext, as_result
 from plait.tools.answer import refused

@@ -12,9 +12,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.narrowing import is_within
 from plait.tools.mcp.pins import Damaged, Pins

@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.core.errors import PlaitError
 from plait.core.images import image_of_bytes
 from plait.core.messages import Image, ToolResult
 from plait.core.strict_json import JsonInvalid, dump, parse, plain
+from plait.core.values import dataclass
 from plait.tools.mcp.shown import clean
 from plait.tools.spill import Spill
 

@@ -6,9 +6,9 @@ Floor: 3. Owns: that comparison and its words; never: what may change (`agreed`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from plait.core.values import dataclass
 from plait.tools.mcp.shown import clean
 
 _NAMES_MAX: Final = 8

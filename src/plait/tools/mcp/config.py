@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
 from plait.core.strict_json import JsonInvalid, parse_object
+from plait.core.values import dataclass
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence

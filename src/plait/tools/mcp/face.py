@@ -9,12 +9,13 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from plait.core.errors import MCPError
 from plait.core.strict_json import plain
+from plait.core.values import dataclass
 from plait.kernel.tools import Tool
 from plait.tools.mcp.config import ServerConfig, servers_of
 from plait.tools.mcp.link import Ended, Link, TimedOut

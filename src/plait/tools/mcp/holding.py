@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
-from dataclasses import dataclass
 from typing import Any, Final
 
 from plait.core.messages import ToolResult
 from plait.core.strict_json import dump
+from plait.core.values import dataclass
 from plait.tools.mcp.agreed import Agreed, News
 from plait.tools.mcp.config import ServerConfig
 from plait.tools.mcp.pins import Pins

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from plait.core.values import dataclass
 
 LINE_BYTES_MAX: Final = 16 << 20
 """The longest message that is read; pictures stand in messages as text."""

@@ -17,12 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.core.cancel import Cancel
 from plait.core.errors import MCPError
 from plait.core.messages import ToolResult
+from plait.core.values import dataclass
 from plait.events.named import McpServer
 from plait.kernel.tools import Tool, ToolContext
 from plait.tools.mcp.agreed import News

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plait.core.strict_json import JsonInvalid, dump, plain
+from plait.core.values import dataclass
 
 PREFIX: Final = "mcp__"
 TOOLS_MAX: Final = 512

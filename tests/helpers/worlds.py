@@ -220,7 +220,7 @@ class World:
                 return self._plans(self.state, effect)
             return self._plans.get((effect.step, effect.phase), NOTHING)
         if isinstance(effect, Think):
-            return self._reply(effect)
+            return failed("context_overflow", effect.fault) if effect.fault else self._reply(effect)
         if isinstance(effect, Approve):
             self.approvals.append(effect.call)
             return self._verdicts.get(effect.call.id, Allow(effect.call))

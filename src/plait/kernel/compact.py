@@ -87,8 +87,6 @@ def compact_now(state: State, keep_last_turns: int, rules: Rules | None = None) 
     for attempt, ask in enumerate(asks(state, rules, tuple(dict.fromkeys((len(state.history), span.end)))), 1):
         if attempt > 1:
             notes.append(noted(RETRIED, keep=len(state.history) - ask.length))
-        if ask.fault:
-            continue
         try:
             reply: Reply = yield from summary_of(state, rules, ask, attempt)
         except Interrupted as interrupt:
@@ -170,9 +168,6 @@ def _summarise(state: State, span: Span, rules: Rules, lengths: tuple[int, ...])
     for attempt, ask in enumerate(asks(state, rules, lengths), 1):
         if attempt > 1:
             notes.append(noted(RETRIED, keep=len(state.history) - ask.length))
-        if ask.fault:
-            problem = ask.fault
-            continue
         try:
             reply: Reply = yield from summary_of(state, rules, ask, attempt)
         except ProviderFailed as failure:

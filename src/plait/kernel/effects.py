@@ -45,6 +45,8 @@ class Think:
     """Tokens that the answer may have, where that is fewer than others may."""
     timeout_s: float | None = None
     """Seconds after which the attempt has failed; None: when the transport says so."""
+    fault: str = ""
+    """Why it would be refused as too large, where that is known: it fails so, and nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Ask(NamedTuple):
     length: int
     output_max: int | None
     fault: str = ""
-    """Why it is not made: it is known not to fit."""
+    """Why it is not sent: it is known not to fit."""
     is_tight: bool = False
     """The window leaves less than a summary needs."""
 
@@ -142,7 +142,8 @@ def summary_of(state: State, rules: Rules, ask: Ask, attempt: int = 1) -> Genera
         if pending is not None:
             yield Wait(max(0, pending.delay_ms - state.waited_ms) / 1000)
         try:
-            reply: Reply = yield Think(view, PURPOSE, attempt, ask.output_max, rules.shrinking.summary_timeout_s)
+            timeout_s = rules.shrinking.summary_timeout_s
+            reply: Reply = yield Think(view, PURPOSE, attempt, ask.output_max, timeout_s, ask.fault)
         except ProviderFailed as failure:
             delay_s = rules.retry.delay_s(failure, attempt)
             if delay_s is None:

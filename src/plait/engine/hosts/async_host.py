@@ -23,7 +23,7 @@ from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, timed_out
 from plait.engine.gates import Question, Step, judged, looked_over, question_to
 from plait.engine.hosts.base_host import GRACE_S, BaseHost, spent_on
-from plait.engine.hosts.deadline import deadline
+from plait.engine.hosts.deadline import check_size, deadline
 from plait.engine.hosts.stage import Stage
 from plait.kernel.effects import NOTHING, Act, Allow, Boundary, Deny, Outcome, Plan, Think
 from plait.kernel.log import AsyncFactLog
@@ -67,6 +67,7 @@ class AsyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         if (gates := self._policy.gates) is not None:
             await self._through(lambda cancel: gates.before_think(ask, cancel))
+        check_size(ask)
         if ask.timeout_s is None:
             reply = await self._channel.think(ask, emit, self.cancel)
         else:

@@ -1,6 +1,6 @@
-"""A request that has a deadline of its own: past that it has failed, while its turn goes on.
+"""What a request fails with that its endpoint never answers: a deadline of its own, or a size that is known not to fit.
 
-Floor: 4. Owns: the timer, and telling its end from the turn's; never: a tool's deadline (the hosts).
+Floor: 4. Owns: the timer, and telling its end from the turn's; never: a tool's deadline (the hosts), or a size.
 """
 
 from __future__ import annotations
@@ -12,10 +12,20 @@ from typing import Final
 
 from plait.core.cancel import Cancel
 from plait.core.exchange import ProviderFailed
-from plait.kernel.effects import Interrupted
+from plait.kernel.effects import Interrupted, Think
 
 _LATE: Final = "late"
 """Why the request was stopped."""
+
+
+def check_size(ask: Think) -> None:
+    """Let a request that is known not to fit fail as its endpoint would have it fail; hooks have been asked by then.
+
+    Raises:
+        ProviderFailed: it is too large.
+    """
+    if ask.fault:
+        raise ProviderFailed("context_overflow", ask.fault, retryable=False, phase="before")
 
 
 @contextmanager

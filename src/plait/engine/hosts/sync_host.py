@@ -27,7 +27,7 @@ from plait.engine.approval import Approver, Verdict, aapprove_plan, approve_plan
 from plait.engine.calls import PASSED_ON, failure_of, given_up, not_run, result_of, stopped, timed_out
 from plait.engine.gates import Question, judged, question_to
 from plait.engine.hosts.base_host import GRACE_S, BaseHost, spent_on
-from plait.engine.hosts.deadline import deadline
+from plait.engine.hosts.deadline import check_size, deadline
 from plait.engine.hosts.stage import Stage
 from plait.engine.hosts.sync_gates import SyncGates
 from plait.engine.threads import Threads
@@ -81,6 +81,7 @@ class SyncHost(BaseHost):
         emit = self._begin_thinking(ask)
         if (gates := self._gates) is not None:
             gates.through(lambda cancel: gates.gates.before_think(ask, cancel))
+        check_size(ask)
         if ask.timeout_s is None:
             reply = self._channel.think(ask, emit, self.cancel)
         else:

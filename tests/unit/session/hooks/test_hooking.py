@@ -21,6 +21,7 @@ from plait.session.cancelling import CancelToken
 from plait.session.history.resetting import compact_session
 from plait.session.hooks import terms as hook_terms
 from plait.session.opening import init_session
+from plait.session.turns import run_turn
 from plait.testing import Call, Fail, Say, ScriptedModel
 from tests.unit.session.hooks.hooked import SHELL, SPEC, Heard, Payload, ask, at, contents
 
@@ -266,6 +267,25 @@ def test_compaction_is_asked_for_and_told() -> None:
         "a PreCompact hook keeps it from being shortened: not now" in str(failed.error),
     )
     assert ["not now", "not now"] == [data["reason"] for name, data in events.events if name == "compaction_skipped"]
+
+
+@pytest.mark.parametrize("answer", ["exit 0", "echo not now >&2; exit 2"], ids=["yes", "no"])
+def test_what_is_too_large_to_be_shown_is_asked_about_too(answer: str) -> None:
+    """Where not even the request for a summary would fit, hooks have their say before a list takes its place."""
+    heard = Heard()
+    with init_session(SPEC, hooks=[at("PreCompact", answer), at("PostCompact", heard)]) as session:
+        for _ in range(3):
+            ask(session, Say("fine", usage={}), task="word " * 20_000)
+        with ScriptedModel(["ok"], context_window=16_000, allow_unused=True) as small:
+            result = run_turn(small, "m", session, "and now?")
+            asked = [request.purpose for request in small.requests]
+    if answer == "exit 0":
+        assert ("completed", ["step"], 1) == (result.status, asked, len(heard.told))
+        assert any(item.get("compacted_summary") for item in session["messages"])
+    else:
+        assert ("error", [], 0) == (result.status, asked, len(heard.told))
+        assert "a PreCompact hook keeps it from being shortened: not now" in str(result.error)
+        assert not any(item.get("compacted_summary") for item in session["messages"])
 
 
 def test_a_stopped_compaction_stops_its_hooks() -> None:

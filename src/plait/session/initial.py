@@ -54,6 +54,7 @@ def values_of(
         "max_output_tokens": given["max_output_tokens"] or schema.get("max_output_tokens"),
         "provider": schema.get("provider") or _pinned(kept) or before.get("provider"),
         "auth": key_source_of(schema),
+        "profile": None if given["profile"] is None else given["profile"].to_dict(),
         "reports_prompt_tokens": schema.get("reports_prompt_tokens") is not False,
         "options": list(schema.get("options") or ()),
         "strict_cache_proof": given["strict_cache_proof"],

@@ -90,7 +90,7 @@ def init_session(
         target = replace(target, schema=with_entry(target.schema))
         kept = keep(target, given, _handed_on(session))
         undo.callback(kept.log.close)
-        given["profile"], target = profiled(target, given, kept)
+        given["profile"], target = profiled(target, given, kept, session)
         if kept.place is not None:
             toolbox.keep_in(kept.place.spool, kept.place.spill)
             toolbox.keep_versions(kept.place.before)

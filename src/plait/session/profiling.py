@@ -18,15 +18,20 @@ if TYPE_CHECKING:
     from plait.session.kept.keeping import Kept, Target
 
 
-def profiled(target: Target, given: Mapping[str, Any], kept: Kept) -> tuple[Profile | None, Target]:
+def profiled(
+    target: Target, given: Mapping[str, Any], kept: Kept, earlier: Mapping[str, Any] | None
+) -> tuple[Profile | None, Target]:
     """Return the profile of a session, and its target with the profile's model in the spec's place.
 
     Raises:
         ConfigError: there is no such profile, or the session began with another one.
     """
     start = next((fact.data for fact in kept.facts if isinstance(fact, Observation) and fact.type == START), None)
+    # A session that is restored from its dict alone keeps to what that says.
+    if start is None and earlier is not None and "profile" in earlier:
+        start = {"profile": earlier["profile"]}
     wanted = given["profile"]
-    if wanted is None and (start is None or "profile" not in start):
+    if wanted is None and (start is None or start.get("profile") is None):
         return None, target
     from plait.engine.profile import Profile, as_profile  # most sessions have none
 

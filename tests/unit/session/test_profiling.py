@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,17 @@ def test_a_profile_is_chosen_when_a_session_begins(server: ScriptServer) -> None
             run_turn(client, "any", session, "go")
         with pytest.raises(ConfigError, match="began without a profile"):
             init_session(spec, session_id="t", profile="safe")
+
+
+def test_a_session_that_is_restored_keeps_its_profile(server: ScriptServer) -> None:
+    """Without a journal too: its dict says what it may call, and another profile is refused."""
+    spec = built_in_spec("any", server.url)
+    with init_session(spec, profile="safe", durable=False) as session:
+        told = json.loads(json.dumps(session))
+    with create_client(spec) as client:
+        with init_session(spec, session=told, durable=False, strict_cache_proof=False) as session:
+            result = run_turn(client, "any", session, "go")
+        assert "not permitted" in next(item["content"] for item in result.messages if item["role"] == "tool")
+        assert LOOKING == shown(server)
+    with pytest.raises(ConfigError, match="began with the profile 'safe'"):
+        init_session(spec, session=told, durable=False, profile="coder")

@@ -29,7 +29,8 @@ def room_of(model: Model, setup: Setup) -> Room | None:
         return None
     most = usual or window or 0
     reserve = setup.options.max_output_tokens or min(RESERVE_TOKENS, most // 4)
-    return Room(window, usual=usual, reserve=reserve, system=setup.system, tools=setup.tools)
+    origin = str(getattr(model, "origin", ""))
+    return Room(window, usual=usual, reserve=reserve, system=setup.system, tools=setup.tools, origin=origin)
 
 
 def with_counter(rules: Rules, wanted: TokenCounter | str | None, model: Model) -> Rules:

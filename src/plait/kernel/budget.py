@@ -98,7 +98,7 @@ def fits(window: Quantity, reserved: Sequence[Accounted], history: Quantity, *, 
 class Room:
     """What the requests of a conversation have to fit into, and what all of them begin with."""
 
-    __slots__ = ("_counted", "_head", "count", "reserve", "system", "tools", "usual", "window")
+    __slots__ = ("_counted", "_head", "count", "origin", "reserve", "system", "tools", "usual", "window")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Room:
         system: str = "",
         tools: Sequence[ToolSchema] = (),
         count: TokenCounter | None = None,
+        origin: str = "",
     ) -> None:
         """Describe the room.
 
@@ -118,7 +119,9 @@ class Room:
             reserve: tokens of the answer, which `weigh` leaves room for.
             system, tools: as every request sends them.
             count: counts the tokens of a text for this very model, in place of an estimate by its size.
+            origin: which model it is, as its answers say; empty where that is not known.
         """
+        self.origin = origin
         self.count = count
         self._counted: tuple[Counted, Counted] | None = None
         self.window, self.usual, self.reserve = window, usual or window, reserve
@@ -217,7 +220,7 @@ def overflow_of(state: State, room: Room, extra: Sequence[Message] = ()) -> Prov
         return None
     if newest is not None and not extra and _most(newest, state.history) <= window:
         return None  # nearly always: a token for every byte that came since would still fit
-    if any(measure.input > window for measure in state.gauge.measures):
+    if answered_beyond(state, window, room.origin):
         return None
     found = estimate(state, room, extra)
     if found.least <= window:
@@ -241,6 +244,14 @@ def sizes_around(state: State, room: Room | None, old: Sequence[Message], new: S
     return found.tokens, max(after, round(come * found.per_unit))
 
 
+def answered_beyond(state: State, tokens: int, origin: str = "") -> bool:
+    """Say whether the model, or any where it is not named, has answered a request of more tokens than that."""
+    return any(
+        measure.input > tokens and (not origin or state.history[measure.length].origin in ("", origin))
+        for measure in state.gauge.measures
+    )
+
+
 def left_for_answer(state: State, room: Room, extra: Sequence[Message], length: int) -> int | None:
     """Return how many tokens the window leaves to the answer when so many messages and `extra` are shown.
 
@@ -248,7 +259,7 @@ def left_for_answer(state: State, room: Room, extra: Sequence[Message], length: 
     the request itself is not likely to fit.
     """
     window = room.window or room.usual
-    if window is None or any(measure.input > window for measure in state.gauge.measures):
+    if window is None or answered_beyond(state, window, room.origin):
         return None
     return window - estimate(state, room, extra, length).tokens - window // _HELD_BACK
 

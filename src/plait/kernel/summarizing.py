@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from plait.core.exchange import ProviderFailed, Reply, View
 from plait.core.facts import RetryScheduled
 from plait.core.messages import user
-from plait.kernel.budget import Room, estimate, left_for_answer, sizes_around
+from plait.kernel.budget import Room, answered_beyond, estimate, left_for_answer, sizes_around
 from plait.kernel.effects import Effect, Think, Wait
 from plait.kernel.rules import Rules
 from plait.kernel.spans import Span, at
@@ -43,7 +43,7 @@ def rules_told(state: State, rules: Rules, failure: ProviderFailed) -> Rules:
     if room is None:
         return replace(rules, room=Room(limit, reserve=limit // _ANSWER))
     reserve = min(room.reserve, limit // _ANSWER)
-    narrow = Room(limit, reserve=reserve, system=room.system, tools=room.tools, count=room.count)
+    narrow = Room(limit, reserve=reserve, system=room.system, tools=room.tools, count=room.count, origin=room.origin)
     return replace(rules, room=narrow)
 
 
@@ -55,7 +55,7 @@ def _limit_in(state: State, rules: Rules, failure: ProviderFailed) -> int | None
     """
     requested, limit = failure.tokens or (None, None)
     measures = state.gauge.measures
-    if limit and any(measure.input > limit for measure in measures):
+    if limit and answered_beyond(state, limit, rules.room.origin if rules.room else ""):
         return None
     if measures:
         fitted = measures[-1].input

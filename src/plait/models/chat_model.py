@@ -80,6 +80,11 @@ class ChatModel:
         return self._backend.endpoint.profile
 
     @property
+    def origin(self) -> str:
+        """How its answers say that they are its own."""
+        return self._target.wire.origin
+
+    @property
     def context_window(self) -> int | None:
         """Tokens that fit, where it is known."""
         return self._target.context_window

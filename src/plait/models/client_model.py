@@ -112,6 +112,11 @@ class ClientModel:
         return (key,) if isinstance(key, str) else ()
 
     @property
+    def origin(self) -> str:
+        """How its answers say that they are its own."""
+        return self._wire.origin
+
+    @property
     def context_window(self) -> int | None:
         """Tokens that fit, where it is known."""
         return self._context_window

@@ -14,6 +14,7 @@ from plait.core.errors import AgentSpecInvalidError, ConfigError
 from plait.core.facts import Reset
 from plait.kernel.history import fault_in
 from plait.kernel.tools import Tool
+from plait.models.chat_model import chat_model
 from plait.session.clients import create_client
 from plait.session.history.replaying import replay_session
 from plait.session.history.resetting import clear_session
@@ -399,3 +400,23 @@ def test_a_window_that_nobody_told_is_learnt_from_the_refusal() -> None:
     assert {SUMMARY} == {data["summary"] for data in heard.of("compaction")}
     assert len(heard.of("compaction")) == len(refused) == len(asked) > 0
     assert not {request.number for request in asked} & {*refused}
+
+
+def test_what_another_model_answered_is_no_measure_of_this_one() -> None:
+    """A session that goes on with a smaller model is summarised in requests that fit; the larger one's say nothing."""
+    sizes = []
+
+    def small(request: Request) -> Any:
+        return SUMMARY if is_summary(request) else "ok"
+
+    with ScriptServer(["fine"] * 16) as large, ScriptServer(small, meter=Meter(window=8_000)) as server:
+        spec = built_in_spec("any", large.url)
+        with init_session(spec, session_id="s", strict_cache_proof=False) as session:
+            for number in range(16):
+                assert run_turn(chat_model("any", large.url), "any", session, f"{number}: {WORDS * 2}").error is None
+            model = chat_model("other", server.url, context_window=8_000)
+            result = run_turn(model, "other", session, "and now?")
+            sizes = [len(request.body) // 4 for request in server.requests]
+            assert ("completed", "ok") == (result.status, result.final_reply)
+        assert () == server.meter.refused
+    assert max(sizes) < 8_000

@@ -345,3 +345,13 @@ def test_a_window_that_cannot_be_is_not_believed() -> None:
     ask = next(ask for ask in world.thinks if ask.purpose == "compaction")
     assert (37, 4_000) == (ask.view.length, ask.output_max)
     assert_replays(world)
+
+
+def test_without_any_number_a_part_of_what_was_refused_is_shown() -> None:
+    """An endpoint that neither reports what it answers nor says what it refuses is shown less than it refused."""
+    world = overflowed(20, None, is_told=False)
+    world.script([failed("context_overflow"), said("NOTES"), said("done")]).turn(resume=True)
+
+    whole, part = (units_of(request) // 4 for request in world.requests[:2])
+    assert part < whole * 7 // 8
+    assert "NOTES" == world.of_type(Reset)[0].messages[0].content.partition("\n")[0]

@@ -29,13 +29,18 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 _KEY_LINE: Final = re.compile(r"[ \t\"']*+[A-Za-z0-9+/=\\]+[ \t\r\"',]*+")
 _KEY_LINE_CHARS_MIN: Final = 16
 _AROUND: Final = " \t\r\"',"
+_WRAPPED_CHARS_MIN: Final = 20
+_WIDE: Final = re.compile(rf"[A-Za-z0-9+/=_-]{{{_WRAPPED_CHARS_MIN},}}\r?")
+_WRAPPED: Final = re.compile(rf"^(?:{_WIDE.pattern}\n)+[A-Za-z0-9+/=_-]*", re.MULTILINE)
+"""Lines that a program has wrapped, with what stands at the beginning of the next one."""
 _BLOCK_END: Final = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 
 
 class Redactor:
     """Masks known values and everything of a secret's shape. Immutable, safe in any thread.
 
-    A known value is found as it is, in base64 at any alignment, in hex, percent-encoded and backwards.
+    A known value is found as it is, in base64 at any alignment, in hex, percent-encoded and backwards, also where such
+    text was wrapped into lines.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -53,7 +58,36 @@ class Redactor:
         """Return the text without the known values alone, and how many there were."""
         # One search for each is a tenth of one pattern for all of them, and most texts hold none.
         there = [known for known in self._known if known in text]
-        return re.subn("|".join(map(re.escape, there)), MASK, text) if there else (text, 0)
+        text, count = re.subn("|".join(map(re.escape, there)), MASK, text) if there else (text, 0)
+        if not self._known or _WRAPPED.search(text) is None:
+            return text, count
+        text, wrapped = self._without_wrapped(text)
+        return text, count + wrapped
+
+    def _without_wrapped(self, text: str) -> tuple[str, int]:
+        """Mask known values that go over the ends of lines that a program has wrapped, as `base64` does."""
+        gone: list[tuple[int, int]] = []
+        for run in _WRAPPED.finditer(text):
+            # Each letter of the run without its line ends, and where it stands.
+            places = [at for at in range(run.start(), run.end()) if text[at] not in "\r\n"]
+            joined = "".join(map(text.__getitem__, places))
+            for known in self._known:
+                at = joined.find(known)
+                while at >= 0:
+                    gone.append((places[at], places[at + len(known) - 1] + 1))
+                    at = joined.find(known, at + len(known))
+        end, kept, count = 0, [], 0
+        for start, stop in sorted(gone):
+            if start >= end:
+                kept += [text[end:start], MASK]
+                count += 1
+            end = max(end, stop)
+        return "".join([*kept, text[end:]]), count
+
+    @property
+    def knows_values(self) -> bool:
+        """True where there are known values, which may go over the ends of wrapped lines."""
+        return bool(self._known)
 
     def redact_ends(self, head: str, tail: str) -> tuple[str, str]:
         """Return the two ends of a text whose middle was left out, without secrets and what the cut left of one.
@@ -86,9 +120,9 @@ class Redactor:
 class RedactedStream:
     """Gives a text on without its secrets, wherever its pieces were cut. For one thread at a time.
 
-    Whole lines are given on, since a secret stands in one line; a private key is waited for until its end. So the
-    text that was shown, joined, is what masking the whole would have shown, except that a line longer than 8,192
-    characters and a key block longer than 65,536 are shown in parts.
+    Whole lines are given on, since a secret stands in one line; a private key, and lines that look wrapped, are waited
+    for until their end. So the text that was shown, joined, is what masking the whole would have shown, except that a
+    line longer than 8,192 characters, and a key block or wrapped lines longer than 65,536, are shown in parts.
     """
 
     def __init__(self, redactor: Redactor, show: Callable[[str], object], held_chars_max: int) -> None:
@@ -100,15 +134,29 @@ class RedactedStream:
     def write(self, piece: str) -> None:
         """Take the next piece."""
         self._held += piece
-        end = self._held.rfind("\n") + 1
-        end = self._before_block(end)
-        if not end and len(self._held) > 2 * self._held_chars_max:
+        whole = self._held.rfind("\n") + 1
+        end = self._before_block(self._before_wrapped(whole) if self._redactor.knows_values else whole)
+        if not end and len(self._held) - whole > 2 * self._held_chars_max:
             end = self._before_block(_between_words(self._held, len(self._held) - self._held_chars_max))
         self._give(end)
 
     def close(self) -> None:
         """Show what was held back; may be called twice."""
         self._give(len(self._held))
+
+    def _before_wrapped(self, end: int) -> int:
+        """Return where wrapped lines before `end` begin, whose next one is waited for; `end` where there are none."""
+        began, lengths = end, list[int]()
+        while began:
+            start = self._held.rfind("\n", 0, began - 1) + 1
+            # Wrapped lines are of one length, but for the last one.
+            length, last = began - start, lengths[-1] if lengths else 0
+            is_like_those = length == last or (length > last and len(lengths) < 2)
+            if not is_like_those or _WIDE.fullmatch(self._held, start, began - 1) is None:
+                break
+            lengths.append(length)
+            began = start
+        return began if len(self._held) - began <= _BLOCK_CHARS_MAX else end
 
     def _before_block(self, end: int) -> int:
         """Return where an unfinished key block before `end` begins, which is waited for; `end` where there is none."""

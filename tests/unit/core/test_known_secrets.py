@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -77,3 +78,50 @@ def test_a_line_without_end_is_shown_in_parts() -> None:
     assert len(shown) > 1
     stream.close()
     assert (40, False) == ("".join(shown).count(MASK), SECRET in "".join(shown))
+
+
+@pytest.mark.parametrize("width", [24, 60, 64, 76, 100])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "encoded",
+    [base64.b64encode, base64.urlsafe_b64encode, lambda raw: raw.hex().encode()],
+    ids=["base64", "url", "hex"],
+)
+def test_a_value_in_wrapped_lines_is_masked(width: int, end: str, encoded: Callable[[bytes], bytes]) -> None:
+    """As `base64` and `xxd -p` write it, wherever its lines end, whole and in pieces; the rest stays."""
+    value = "Zq-secret/Value_4711-abcdefgh"
+    redactor = Redactor([value])
+    for before in range(0, 90, 7):
+        text = encoded(b"." * before + value.encode() + b"," * 40).decode()
+        lines = end.join(text[at : at + width] for at in range(0, len(text), width))
+        written = f"$ env | base64\n{lines}{end}done\n"
+        shown: list[str] = []
+        stream = redactor.stream(shown.append)
+        for at in range(0, len(written), 17):
+            stream.write(written[at : at + 17])
+        stream.close()
+
+        masked, count = redactor.redact(written)
+        assert (1, masked) == (count, "".join(shown))
+        assert masked.startswith("$ env | base64\n")
+        assert masked.endswith("done\n")
+
+
+def test_wide_lines_that_hold_nothing_stay() -> None:
+    """Other base64, paths and rules of a table are shown as they are, and not held back without end."""
+    redactor = Redactor(["Zq-secret/Value_4711-abcdefgh"])
+    text = (
+        "".join(f"{letter * 76}\n" for letter in "ABCDEF") * 200
+        + "/usr/lib/python3/dist-packages\n" * 3
+        + "-" * 40
+        + "\n"
+    )
+    shown: list[str] = []
+    stream = redactor.stream(shown.append)
+    for line in text.splitlines(keepends=True):
+        stream.write(line)
+
+    assert (text, 0) == redactor.redact(text)
+    assert len("".join(shown)) > len(text) - 70_000
+    stream.close()
+    assert text == "".join(shown)

@@ -70,7 +70,8 @@ def _guard_network(event: str, args: tuple[object, ...]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
-    config.pluginmanager.register(_Watch())
+    if "PROVE_PART" not in os.environ:  # a campaign takes as long as it takes, and its runner watches it
+        config.pluginmanager.register(_Watch())
     if is_wanted(config):
         config.pluginmanager.register(Grouping(lambda: own_home(Path(os.environ["HOME"]).parent)))
     config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")

@@ -95,10 +95,15 @@ def test_rules_and_what_leads_out_count_as_ever(work: Path) -> None:
     calls = [shell("touch one"), shell("touch two"), Call("write_file", {"path": "../out", "content": ""})]
     rules = ["--deny", "Bash(touch one)", "--ask", "Bash(touch two)"]
     script = [*(Say(calls=[call]) for call in calls), "Done."]
-    with ScriptServer([*script, shell("touch ../three three"), "Done."]) as server:
-        ruled, yes = plait_each(line(server, *rules), line(server, "--yes"), cwd=work)
+    about_files = ("--deny", "Read(./.env)")
+    with ScriptServer([*script, *[shell("touch ../three three"), "Done."] * 2]) as server:
+        ruled, files, yes = plait_each(
+            line(server, *rules), line(server, *about_files), line(server, "--yes", *about_files), cwd=work
+        )
 
     assert (1, ["rule", "nobody", "nobody"]) == (ruled.code, [each["by"] for each in ruled.json["denials"]])
+    assert (1, ["nobody"]) == (files.code, [each["by"] for each in files.json["denials"]])
+    assert "one could get around the rule deny Read(./.env) (the command line, deny 1)" in files.err
     assert (0, [LEVEL]) == (yes.code, levels(yes))
     assert ({"three"}, {"work"}) == (
         {path.name for path in work.iterdir()},

@@ -133,6 +133,8 @@ def carry_out(work: Work) -> Outcome:
         told = (*options.notices, *(() if price is None else (price,)), *(() if plugins is None else plugins.notices))
         for notice in told:
             work.screen.add(notice)
+        if confinement.late is not None and (rule := session.rule_about_files):
+            work.screen.add(f"plait: commands are asked for in the sandbox too: one could get around {rule}")
         outcome = _turn(work, session, client, approver)
         return replace(outcome, sandbox=outcome_of(confinement))
 

@@ -189,8 +189,17 @@ class Session(dict[str, Any]):
         self._live.toolbox.allow_outside(call.id, look)
 
     def is_fenced(self, tool: Tool) -> bool:
-        """Say whether a call of this tool runs behind a fence; where one comes late, it is made and tried now."""
-        return self._live.settings.seat.is_fenced(tool)
+        """Say whether a call of this tool runs behind a fence that keeps what its rules want kept.
+
+        Where a fence comes late, it is made and tried now.
+        """
+        return not (tool.runs_code and self.rule_about_files) and self._live.settings.seat.is_fenced(tool)
+
+    @property
+    def rule_about_files(self) -> str:
+        """The rule that a command behind a fence could get around, by reading or changing a file; empty for none."""
+        rules = self._live.settings.permissions
+        return "" if rules is None else rules.about_files()
 
     def knows(self, answer: Answer) -> bool:
         """Say whether a call was answered with a yes that holds for the whole session."""

@@ -10,6 +10,7 @@ is, and allowed when what it leads to is.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Final, Literal
@@ -87,6 +88,23 @@ class Permissions:
             for rule in self.rules
             if rule.names(_SEARCHING)
         )
+
+    def about_files(self) -> str:
+        """Return a rule that forbids, or asks about, what a command in `root` could do to files there; or nothing.
+
+        Which files a command looks into, or changes, nobody can tell from its words.
+        """
+        mine = (rule for rule in self.rules if rule.action != "allow" and rule.kind == "path")
+        found = next((rule for rule in mine if rule.pattern is None or self._reaches(rule.pattern)), None)
+        return "" if found is None else _named(found)
+
+    def _reaches(self, pattern: str) -> bool:
+        """Say whether a pattern may mean something in `root`: one from home, or from the machine's own, seldom does."""
+        if not pattern.startswith(("~", "//")):
+            return True
+        whole = self.home + pattern[1:] if pattern.startswith("~") else pattern[1:]
+        stem = re.split(r"[*?\[]", whole, maxsplit=1)[0].rstrip("/")
+        return f"{self.root}/".startswith(f"{stem}/") or stem.startswith(self.root.rstrip("/"))
 
     def denies(self, path: str, purpose: Literal["read", "write"]) -> str:
         """Return the rule that forbids every tool to read, or change, what stands at an absolute path; or nothing."""

@@ -45,7 +45,7 @@ def test_what_is_larger_than_the_window_is_refused(path: str) -> None:
 
 
 def test_what_is_billed_is_what_is_told() -> None:
-    """The log has the numbers of the usage; only whole blocks are cached, and none where they are fewer than the least."""
+    """The log has the numbers of the usage; only whole blocks are cached, none where they are too few."""
     meter = Meter(bytes_a_token=2, block_tokens=64, cached_min=512)
     with ScriptServer(["ok"] * 4, meter=meter) as server:
         told = [ask(server.url, "/chat/completions", "x" * size)[1]["usage"] for size in (900, 900, 2_000, 2_000)]

@@ -24,6 +24,8 @@ _AT_HOME: Final = (
 """Where programs keep what those on the PATH lead to."""
 _ROOTS: Final = {"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv"}
 """Variables of programs that would look for it in the home, which is another one inside."""
+_OTHERS_INSIDE: Final = ("/tmp", "/dev", "/proc", "/run", "/sys")
+"""Places that are others inside."""
 _HOMES: Final = ("/home", "/root", "/Users")
 """Of somebody else's home only what is on the PATH itself."""
 _SEEN_ANYWAY: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
@@ -32,7 +34,8 @@ _SEEN_ANYWAY: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 def readable_around(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the absolute places that commands which work in `cwd` may read."""
     home = os.path.realpath(os.path.expanduser("~"))
-    closed = tuple(map(os.path.realpath, (home, *own_places(environ), *SecretPlaces.usual(home).places)))
+    secret = map(os.path.realpath, (home, *own_places(environ), *SecretPlaces.usual(home).places))
+    closed = (*secret, *_OTHERS_INSIDE)
     found: dict[str, None] = {}
     for path in (os.path.realpath(project_root(cwd)), *_programs(home, environ)):
         is_known = any(is_beneath(path, place) for place in (cwd, *_SEEN_ANYWAY, *found))

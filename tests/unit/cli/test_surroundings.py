@@ -33,7 +33,7 @@ def test_programs_of_the_home_are_seen_and_the_home_is_not(home: Path, tmp_path:
         folder / "bin",
         "/usr/bin",
     ]
-    environ = {"HOME": str(home), "PATH": ":".join(map(str, [*on_path, "relative", "", "/", "/none"]))}
+    environ = {"HOME": str(home), "PATH": ":".join(map(str, [*on_path, "relative", "", "/", "/tmp", "/none"]))}
 
     wanted = (".local/share/uv", ".rustup", ".local/lib", ".local/bin", ".cargo/bin", "tool", "bin")
     assert tuple(str(home / name) for name in wanted) == readable_around(str(folder), environ)

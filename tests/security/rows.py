@@ -171,6 +171,7 @@ ROWS: Final[dict[str, Row]] = {
             "unit/engine/permissions/test_rule.py::test_a_rule_for_a_command",
             "unit/engine/permissions/test_rule.py::test_a_rule_that_leaves",
             "unit/engine/permissions/test_rule.py::test_a_forbidden_command",
+            "unit/engine/permissions/test_rule.py::test_what_might",
             "unit/engine/permissions/test_gate.py::test_a_rule_reaches",
             "unit/engine/test_approvers.py::test_d2_",
             "unit/tools/test_call_paths.py",

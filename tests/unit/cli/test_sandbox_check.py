@@ -28,10 +28,10 @@ def test_each_promise_is_a_line() -> None:
 
     code, shown = asked()
 
-    assert (0, 25) == (code, shown.count("[ OK ]"))
+    assert (0, 26) == (code, shown.count("[ OK ]"))
     assert "bubblewrap+seccomp+landlock, as " in shown
     document = json.loads(asked("--json")[1])
-    assert (True, 25, None) == (document["ok"], len(document["promises"]), document["fallback"])
+    assert (True, 26, None) == (document["ok"], len(document["promises"]), document["fallback"])
 
 
 def test_without_bubblewrap_the_lesser_fence_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -315,6 +315,7 @@ def _agent_servers(agent: Agent[Any], given: object) -> AgentServers | None:
     bench, limits = agent._bench, agent.limits
     found = AgentServers(given, agent._tools, bench.portal, limits.max_tool_result_tokens)
     weakref.finalize(agent, found.servers.close)
+    agent._policy = replace(agent._policy, gates=found.gate(agent._policy))
     return found
 
 

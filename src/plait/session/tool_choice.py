@@ -118,7 +118,6 @@ def _give(session: Session, live: Live, name: str) -> str:
     if own.python_function_name in ASKING and session["non_interactive"]:
         raise ConfigError(f"{own.name!r} asks the user, and nobody can be asked here", hint="leave it out")
     _check_permitted(live, own)
-    _check_permitted(live, own)
     names = {tool.name for tool in tools}
     aliases = [alias for alias in alias_tools(live.toolbox, [own]) if alias.name not in names]
     live.chosen.added.add(own.name)

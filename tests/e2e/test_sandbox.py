@@ -140,7 +140,11 @@ def test_a_fence_that_fails_later_is_no_success(work: Path, broken: dict[str, st
 
     with ScriptServer(script) as server:
         ran = plait(*line(server), cwd=work, env=environment(**broken))
+    with ScriptServer([shell("echo bwrap: here"), "Done."]) as server:
+        (work.parent / "off").unlink()
+        said = plait(*line(server), cwd=work, env=environment(**broken))
 
+    assert 0 == said.code, "a command's own words are no failure of the fence"
     assert (1, ["sandbox"], {"0"}) == (
         ran.code,
         [each["by"] for each in ran.json["denials"]],

@@ -7,6 +7,7 @@ session does with one (`session.confining`).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from plait.events.named import EventCallback, NamedEvent
 
 _TIMEOUT_S: Final = 3_600.0
-_UNMADE: Final = "bwrap: "
-"""How the output of a command begins around which no fence could be made after all: it is bubblewrap's own."""
+_UNMADE: Final = re.compile(r"bwrap: [^\n]*\n\[exit code 1\]")
+"""All there is of a command around which no fence could be made after all: it is bubblewrap's own line."""
 ADVICE: Final = "The user can allow more: --sandbox-network HOST, [sandbox] in plait.toml, or --sandbox off"
 
 
@@ -92,7 +93,7 @@ def hearing(confinement: Confinement, denials: list[Denial], show: EventCallback
 
 def _found_no_way_in(event: named.ToolResult) -> bool:
     """Say whether a call ended before its fence stood, or its tool was refused one."""
-    if event.result.startswith(_UNMADE):
+    if _UNMADE.match(event.result):
         return True
     if event.status != "error":
         return False

@@ -19,13 +19,15 @@ from plait.core.values import dataclass
 from plait.store import disk
 from plait.store.jsonl import JOURNAL
 from plait.store.opening import cannot_open, is_begun
-from plait.store.records import Journal, read_end, read_journal
+from plait.store.records import Chain, Journal, Told, read_end, read_journal
 
 _HEAD_BYTES: Final = 1 << 14
 """As much of the beginning as nearly always holds the first question."""
 _LONG_HEAD_BYTES: Final = 1 << 20
 """As much as is looked at for a long one."""
 _TAIL_BYTES: Final = 1 << 13
+_LONG_TAIL_BYTES: Final = 1 << 20
+"""As much of the end as is looked at where the short one does not hold a turn's beginning or its end."""
 _WORDS_CHARS: Final = 100
 _NEVER_BEGUN: Final = "nothing was kept yet: its process ended before the first write was safe"
 
@@ -74,7 +76,7 @@ def glance_at(folder: Path) -> Glance:
     try:
         with disk.opened(path, os.O_RDONLY) as fd:
             head, is_about = _beginning(fd, str(path))
-            end = read_end(disk.read_from(fd, max(0, disk.size_of(fd) - _TAIL_BYTES)))
+            end = _end(fd)
             written_ms = disk.written_ms(fd)
     except (OSError, JournalError) as error:
         if isinstance(error, OSError):
@@ -113,6 +115,15 @@ def _beginning(fd: int, path: str) -> tuple[Journal, Mapping[str, object]]:
         journal = _head(fd, path, _LONG_HEAD_BYTES)
         is_about = _start(journal.facts)
     return journal, is_about
+
+
+def _end(fd: int) -> tuple[Told, Chain] | None:
+    """As much of the end of a journal as it takes to see whether its last turn has ended."""
+    size_bytes = disk.size_of(fd)
+    end = read_end(disk.read_from(fd, max(0, size_bytes - _TAIL_BYTES)))
+    if size_bytes > _TAIL_BYTES and (end is None or _is_open(end[0].facts) is None):
+        return read_end(disk.read_from(fd, max(0, size_bytes - _LONG_TAIL_BYTES))) or end
+    return end
 
 
 def _start(facts: list[Fact]) -> Mapping[str, object]:

@@ -176,8 +176,9 @@ def test_a_turn_that_has_not_ended_is_seen(sessions: Sessions) -> None:
     """The list says which sessions were left in the middle of a turn."""
     begin(sessions, "open", writes=TURN[:1])
     begin(sessions, "waiting", writes=WRITES[:5])
+    begin(sessions, "far", writes=[*TURN[:1], *((MessageAdded(user("word " * 500)),) for _ in range(20))])
 
-    assert {"open": True, "waiting": False} == {glance.id: glance.is_open for glance in sessions.listed()}
+    assert {"open": True, "waiting": False, "far": True} == {glance.id: glance.is_open for glance in sessions.listed()}
 
 
 def test_a_session_that_cannot_be_read_is_listed_with_its_problem(sessions: Sessions) -> None:

@@ -24,6 +24,9 @@ MODES: Final[tuple[Mode, ...]] = ("off", "auto", "on")
 """From the widest to the tightest."""
 _OF_RUNTIME: Final = ("local", "docker")
 """As a text the key is another one, of programs that make a runtime of their settings."""
+_TEXTS_MAX: Final = 500
+_CHARS_MAX: Final = 60_000
+"""More could not be told bubblewrap: a repository would be without a sandbox by saying too much of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ def table_in(path: Path) -> SandboxTable | None:
         try:
             read[name] = _READERS[name](value)
         except ValueError as error:
-            raise ConfigError(f"{_place(path, name)}: {name!r} is {value!r}", hint=str(error)) from None
+            raise ConfigError(f"{_place(path, name)}: {name!r} is {value!r:.200}", hint=str(error)) from None
     return SandboxTable(**read)
 
 
@@ -129,6 +132,10 @@ def _mode(value: object) -> Mode:
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
         raise ValueError('it is a list of texts, such as ["one", "two"]')
+    if any("\0" in text for text in value):
+        raise ValueError("no path and no host has a zero byte in it")
+    if len(value) > _TEXTS_MAX or sum(map(len, value)) > _CHARS_MAX:
+        raise ValueError(f"it has more than {_TEXTS_MAX} texts or {_CHARS_MAX:,} characters; name folders above them")
     return tuple(value)
 
 

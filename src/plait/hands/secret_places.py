@@ -39,6 +39,7 @@ _IN_HOME: Final = (
     ".password-store",
     ".vault-token",
     ".local/share/keyrings",
+    ".local/share/uv/credentials",
     ".mozilla",
     ".config/google-chrome",
     ".config/chromium",

@@ -19,7 +19,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_programs_of_the_home_are_seen_and_the_home_is_not(home: Path, tmp_path: Path) -> None:
     """What is on the PATH, all of a place with its own `lib`, and the usual stores; never what holds keys or a home."""
-    for name in (".local/share/uv", ".local/bin", ".local/lib", ".cargo/bin", "tool/bin", "tool/lib", "bin", ".rustup"):
+    names = (".local/bin", ".local/lib", ".cargo/bin", "tool/bin", "tool/lib", "bin", ".rustup")
+    for name in (".local/share/uv/python", ".local/share/uv/credentials", *names):
         (home / name).mkdir(parents=True)
     folder = tmp_path / "work"
     (folder / ".git").mkdir(parents=True)
@@ -35,7 +36,7 @@ def test_programs_of_the_home_are_seen_and_the_home_is_not(home: Path, tmp_path:
     ]
     environ = {"HOME": str(home), "PATH": ":".join(map(str, [*on_path, "relative", "", "/", "/tmp", "/none"]))}
 
-    wanted = (".local/share/uv", ".rustup", ".local/lib", ".local/bin", ".cargo/bin", "tool", "bin")
+    wanted = (".local/share/uv/python", ".rustup", ".local/lib", ".local/bin", ".cargo/bin", "tool", "bin")
     assert tuple(str(home / name) for name in wanted) == readable_around(str(folder), environ)
     assert {"RUSTUP_HOME": str(home / ".rustup")} == variables_around()
 
@@ -48,3 +49,18 @@ def test_a_repository_is_seen_from_its_folders(home: Path, tmp_path: Path) -> No
 
     assert (str(tmp_path / "work"),) == readable_around(docs, {"HOME": str(home), "PATH": ""})
     assert () == readable_around(docs, {"HOME": str(home), "PLAIT_HOME": str(tmp_path / "work/state")})
+
+
+def test_a_repository_does_not_say_what_of_the_home_is_seen(home: Path, tmp_path: Path) -> None:
+    """Its `bin`, on the PATH and a link, shows a virtual environment and nothing else; nobody's link shows a key."""
+    bin_folder = tmp_path / "work/.venv/bin"
+    for place in (bin_folder.parent, home / "letters", home / ".ssh/keys", home / "env/bin", home / "env/lib"):
+        place.mkdir(parents=True)
+    (home / "env/pyvenv.cfg").touch()
+    (home / "own").symlink_to(home / ".ssh/keys")
+    environ = {"HOME": str(home), "PATH": f"{bin_folder}:{home / 'own'}"}
+
+    for target, seen in [(home / "letters", ()), (home / ".ssh/keys", ()), (home / "env/bin", (str(home / "env"),))]:
+        bin_folder.symlink_to(target)
+        assert seen == readable_around(str(tmp_path / "work"), environ)
+        bin_folder.unlink()

@@ -47,6 +47,8 @@ def test_a_table_is_read_whole(tmp_path: Path) -> None:
         ("[other]\nmode = 1\n\n[ sandbox ]\nmode = 'of'\n", ":5: 'mode' is 'of'", "did you mean 'off'?"),
         ("sandbox.writable = 'src'\n", ":1: 'writable' is 'src'", "list of texts"),
         ("[sandbox]\nread_only = ['']\n", ":2: 'read_only' is ['']", "list of texts"),
+        ('[sandbox]\nread_only = ["a\\u0000b"]\n', ":2: 'read_only' is", "zero byte"),
+        (f"[sandbox]\nwritable = {['a'] * 501}\n", ":2: 'writable' is", "more than 500"),
         ("[sandbox.environment]\nCI = 1\n", ":1: 'environment' is {'CI': 1}", "table of texts"),
         ("[sandbox]\nlandlock_alone = 'yes'\n", ":2: 'landlock_alone' is 'yes'", "true or false"),
         ("sandbox = 'on'\n", "' is no table", "[sandbox]"),

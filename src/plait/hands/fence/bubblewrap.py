@@ -136,7 +136,7 @@ def _read_only(ground: Ground, policy: SandboxPolicy) -> tuple[str, ...]:
     shown = [*ground.system]
     if not any(is_beneath(ground.prefix, path) for path in shown):
         shown.append(ground.prefix)
-    shown += [path for path in policy.read_only_outside if not is_beneath(path, "/tmp")]
+    shown += [path for path in policy.read_only_outside if not _is_temporary(path)]
     return (
         *(part for path in shown for part in ("--ro-bind-try", path, path)),
         *(part for target, name in ground.links for part in ("--symlink", target, name)),
@@ -146,7 +146,12 @@ def _read_only(ground: Ground, policy: SandboxPolicy) -> tuple[str, ...]:
 
 
 def _beneath_tmp(policy: SandboxPolicy) -> list[str]:
-    return [path for path in policy.read_only_outside if is_beneath(path, "/tmp")]
+    return [path for path in policy.read_only_outside if _is_temporary(path)]
+
+
+def _is_temporary(path: str) -> bool:
+    """Say whether a path lies where there is another directory inside."""
+    return any(is_beneath(path, place) for place in ("/tmp", "/var/tmp"))
 
 
 def _workspace(policy: SandboxPolicy, place: str) -> tuple[str, ...]:

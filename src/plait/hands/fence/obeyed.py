@@ -28,6 +28,9 @@ _OF_WORKTREE: Final = ("commondir", "gitdir", "config.worktree")
 _WORKTREES_MAX: Final = 100
 _STEPS_MAX: Final = max(name.count("/") + 1 for name in PROTECTED)
 _ASIDE_MAX: Final = 1_000
+_TOLD_MAX: Final = 4_000
+"""Names of repositories inside that are told one by one; bubblewrap takes 9,000 words in all."""
+_CHARS_MAX: Final = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,25 @@ class Made:
 
 
 def kept_beneath(policy: SandboxPolicy, repositories: Repositories) -> Kept:
-    """Return what is to be kept of the repositories in a workspace, and of its own worktrees."""
-    inside, pinned, names = repositories.look(), [], []
-    for path in ("", *inside):
-        prefix = f"{path}/" if path else ""
-        names += [f"{prefix}{name}" for name in _of_worktrees(os.path.join(policy.root, path))]
-        if path:
-            pinned += [name for each in PINNED if _exists(policy.root, name := f"{prefix}{each}")]
-            names += [name for each in PROTECTED if _exists(policy.root, name := f"{prefix}{each}")]
+    """Return what is to be kept of the repositories in a workspace, and of its own worktrees.
+
+    Where that is more than bubblewrap can be told, the folders that the repositories lie in are kept as a whole.
+    """
+    inside, own = repositories.look(), tuple(_of_worktrees(policy.root))
+    found = _kept_of(policy, inside)
+    told = (*found.pinned, *found.names)
+    if len(told) > _TOLD_MAX or sum(map(len, told)) > _CHARS_MAX:
+        return Kept(names=(*own, *dict.fromkeys(path.partition("/")[0] for path in inside)))
+    return Kept(found.pinned, (*own, *found.names))
+
+
+def _kept_of(policy: SandboxPolicy, inside: Iterable[str]) -> Kept:
+    pinned: list[str] = []
+    names: list[str] = []
+    for path in inside:
+        names += [f"{path}/{name}" for name in _of_worktrees(os.path.join(policy.root, path))]
+        pinned += [name for each in PINNED if _exists(policy.root, name := f"{path}/{each}")]
+        names += [name for each in PROTECTED if _exists(policy.root, name := f"{path}/{each}")]
     return Kept(tuple(pinned), tuple(names))
 
 

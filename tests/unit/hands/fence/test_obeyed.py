@@ -12,7 +12,7 @@ from plait.hands.command import Command, RunOptions
 from plait.hands.fence.fence import open_fence
 from plait.hands.fence.files import FencedFiles
 from plait.hands.fence.obeyed import ASIDE, Watch
-from plait.hands.fence.policy import SandboxPolicy
+from plait.hands.fence.policy import PROTECTED, SandboxPolicy
 from plait.hands.fence.repositories import Repositories
 from plait.hands.process import run
 from plait.hands.workspace import Workspace
@@ -140,3 +140,14 @@ def test_file_tools_keep_them_in_a_nested_repository_too(tmp_path: Path, path: s
         rules.check(pinned)
         pinned.close()
     place.close()
+
+
+def test_no_number_of_repositories_leaves_a_workspace_without_a_fence(workspace: Path) -> None:
+    """More names than bubblewrap can be told are kept by the folders that they lie in; what is beside them is free."""
+    for number in range(400):
+        for name in PROTECTED if number < 300 else (".git/config",):
+            (workspace / f"many/{number}/{name}").mkdir(parents=True)
+
+    said = fenced(workspace, "echo x > many/7/.git/hooks/pre-commit", "echo x > many/7/new", "echo x > beside")
+    assert 2 == said.count("Read-only file system")
+    assert ["beside"] == [path.name for path in workspace.iterdir() if path.is_file()]

@@ -83,7 +83,7 @@ def glance_at(folder: Path) -> Glance:
             reason = error.strerror or str(error)
         else:
             reason = error.message if is_begun(path) else _NEVER_BEGUN
-        return Glance(folder.name, folder, size_bytes=size_bytes, problem=reason)
+        return Glance(folder.name, folder, _project_of(path), size_bytes=size_bytes, problem=reason)
     told = head.header
     return Glance(
         folder.name,
@@ -105,6 +105,16 @@ def said_at_start(path: Path) -> Mapping[str, object]:
             return _beginning(fd, str(path))[1]
     except OSError as error:
         raise cannot_open(path, error, "read") from error
+
+
+def _project_of(path: Path) -> str:
+    """The folder that a journal names in its first line, which damage further down leaves readable."""
+    try:
+        with disk.opened(path, os.O_RDONLY) as fd:
+            data = disk.read_some(fd, _HEAD_BYTES)
+        return _text(read_journal(data[: data.find(b"\n") + 1], str(path)).header.get("project"))
+    except (OSError, JournalError):
+        return ""
 
 
 def _beginning(fd: int, path: str) -> tuple[Journal, Mapping[str, object]]:

@@ -309,7 +309,7 @@ def _header(line: bytes, path: str) -> Journal:
             f"the first line of the journal {path!r} is damaged: the checksum does not fit",
             path=path,
             offset=0,
-            hint="salvage what is whole into a new session; this file is left as it is",
+            hint="`plait sessions repair` copies what is whole into a new session; this file is left as it is",
         )
     header: dict[str, object] = json.loads(line)
     version = header.get("v")
@@ -351,5 +351,5 @@ def corrupt(seq: int, offset: int, path: str, reason: str) -> JournalCorrupt:
         path=path,
         offset=offset,
         seq=seq,
-        hint="salvage what is whole into a new session; this file is left as it is",
+        hint="`plait sessions repair` copies what is whole into a new session; this file is left as it is",
     )

@@ -187,6 +187,8 @@ def test_a_session_that_cannot_be_read_is_listed_with_its_problem(sessions: Sess
     (sessions.folder / "empty").mkdir()
     broken = begin(sessions, "broken")
     broken.journal.write_bytes(b"nonsense\n")
+    data = begin(sessions, "bent", "/home/me/b").journal.read_bytes()
+    (sessions.folder / "bent" / "journal.jsonl").write_bytes(data.replace(b"friend", b"fiend!"))
     (sessions.folder / "unborn").mkdir()
     (sessions.folder / "unborn" / "journal.jsonl").write_bytes(b'{"seq":0')
     (sessions.folder / "file").write_text("no session")
@@ -194,7 +196,9 @@ def test_a_session_that_cannot_be_read_is_listed_with_its_problem(sessions: Sess
     (sessions.folder / "link").symlink_to(sessions.folder / "fine")
     by_id = {glance.id: glance for glance in sessions.listed()}
 
-    assert {"fine", "empty", "broken", "unborn"} == set(by_id)
+    assert {"fine", "empty", "broken", "bent", "unborn"} == set(by_id)
+    assert ["bent"] == [glance.id for glance in sessions.listed("/home/me/b")]
+    assert "checksum" in by_id["bent"].problem
     assert "No such file or directory" == by_id["empty"].problem
     assert "is no journal" in by_id["broken"].problem
     assert "nothing was kept yet" in by_id["unborn"].problem

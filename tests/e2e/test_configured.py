@@ -65,6 +65,11 @@ def test_what_is_written_shown_and_obeyed(own: Path, tmp_path: Path) -> None:
     assert {"value": 7, "origin": f"{theirs}:1"} == told["settings"]["max_steps"]
     assert {"value": None, "origin": "default", "default": "5"} == told["settings"]["retries"]
 
+    (work / "b.toml").write_text('approval_policy = "smart"\n[sandbox]\nmode = "on"\n[permissions]\ndeny = ["Bash"]\n')
+    shown = plait("config", "show", "--config", "b.toml", cwd=work, env=environment(PLAIT_AWARENESS=""))
+    said = f"# {work / 'b.toml'} also has [permissions], [sandbox], which is not shown here"
+    assert [said, 'approval_policy = "smart"  # (only for build_runtime)'] == shown.out.splitlines()
+
 
 def test_a_fault_is_told_with_its_place_before_anything_begins(own: Path, tmp_path: Path) -> None:
     """A misspelt setting, a wrong variable, an unknown profile and a missing file end with 2 and what to do."""
@@ -81,6 +86,7 @@ def test_a_fault_is_told_with_its_place_before_anything_begins(own: Path, tmp_pa
         (("run", "go", "--profile", "reviwer"), {}, "did you mean 'reviewer'?"),
         (("run", "go"), {"PLAIT_PROFILE": "saf"}, "PLAIT_PROFILE: no profile is called 'saf'"),
         (("run", "go", "--config", "none.toml"), {}, "none.toml"),
+        (("run", "go"), {"PLAIT_SANDBOX": "on"}, "where `plait run` runs commands says a table [sandbox]"),
         (("run", "go"), {"PLAIT_AWARENESS": "smell"}, "PLAIT_AWARENESS: 'awareness' names 'smell'"),
     ):
         ran = plait(*command, cwd=work, env=environment(**env))

@@ -67,11 +67,15 @@ def _heads(found: Configuration) -> Iterator[str]:
 
 def _lines(found: Configuration, with_origin: bool, shows_all: bool) -> Iterator[str]:
     settings = found.found.settings
-    if not settings and not found.found.models and not shows_all:
+    tables = [source for source in found.sources if source.tables]
+    for source in tables:
+        yield f"# {source.path} also has {', '.join(f'[{name}]' for name in source.tables)}, which is not shown here"
+    if not settings and not found.found.models and not tables and not shows_all:
         yield "# nothing is set; `plait config show --all` shows what can be"
     for name, key in KEYS.items():
         if name in settings:
-            yield _line(name, settings[name], with_origin)
+            line = _line(name, settings[name], with_origin)
+            yield line if key.use != "runtime" else f"{line}{'' if with_origin else '  #'} (only for build_runtime)"
         elif shows_all and key.use != "later":
             words = f"{key.words} ({', '.join(key.choices)})" if key.choices else key.words
             what = f"{words}; {key.default}" if key.default else words
@@ -105,7 +109,9 @@ def _told(found: Configuration, shows_all: bool) -> dict[str, Any]:
         settings = {**{name: told for name, told in unset.items() if KEYS[name].use != "later"}, **settings}
     return {
         "root": str(found.root),
-        "files": [{"path": str(source.path), "state": source.state} for source in found.sources],
+        "files": [
+            {"path": str(source.path), "state": source.state, "tables": list(source.tables)} for source in found.sources
+        ],
         "settings": settings,
         "models": {name: {key: of(each) for key, each in table.items()} for name, table in found.found.models.items()},
         "notices": _notices(found),

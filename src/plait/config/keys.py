@@ -41,7 +41,8 @@ class Key:
         if self.name == "awareness":
             return "" if value == "off" or not wrong(self.kind, value) else "'off', or a list of senses"
         if self.choices:
-            return "" if value in self.choices else f"one of {', '.join(self.choices)}"
+            beside = "; where `plait run` runs commands says a table [sandbox]" if self.name == "sandbox" else ""
+            return "" if value in self.choices else f"one of {', '.join(self.choices)}{beside}"
         return wrong(self.kind, value)
 
     @property

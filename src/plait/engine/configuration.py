@@ -29,6 +29,8 @@ class Source:
     path: Path
     state: str
     """`read`, `missing`, or `untrusted`: it waits for its user's trust."""
+    tables: tuple[str, ...] = ()
+    """What it says besides settings: rules, a sandbox, hooks, servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def configuration(
     root = project_root(os.path.abspath(cwd))
     if file is not None:
         place = Path(os.path.abspath(os.path.expanduser(file)))
-        layers, sources = [_layer(place, _named(place))], [Source(place, "read")]
+        data = _named(place)
+        layers, sources = [_layer(place, data)], [Source(place, "read", _tables_of(data))]
     else:
         layers, sources = _usual(root, environ, trust)
     return Configuration(merged(*layers, layer_of_environment(environ)), root, tuple(sources))
@@ -83,16 +86,19 @@ def _usual(root: Path, environ: Mapping[str, str], trust: bool | None) -> tuple[
     layers: list[Layer] = []
     sources: list[Source] = []
     if own.exists():
-        layers.append(_layer(own, read_settings(own)))
-    sources.append(Source(own, "read" if layers else "missing"))
+        data = read_settings(own)
+        layers.append(_layer(own, data))
+        sources.append(Source(own, "read", _tables_of(data)))
+    else:
+        sources.append(Source(own, "missing"))
     if projects == own:
         return layers, sources
     if not os.path.lexists(projects):
         return layers, [*sources, Source(projects, "missing")]
-    data = _trusted(root, projects, trust)
-    if data is not None:
-        layers.append(_layer(projects, data))
-        sources.append(Source(projects, "read"))
+    theirs = _trusted(root, projects, trust)
+    if theirs is not None:
+        layers.append(_layer(projects, theirs))
+        sources.append(Source(projects, "read", _tables_of(theirs)))
     elif trust is None and _says_something(projects):
         sources.append(Source(projects, "untrusted"))
     return layers, sources
@@ -114,6 +120,12 @@ def _says_something(path: Path) -> bool:
         return not settings_of(read_settings(path), "").keys() <= _ELSEWHERE
     except (ConfigError, FileNotFoundError):
         return True
+
+
+def _tables_of(data: bytes) -> tuple[str, ...]:
+    """Return the names of the tables that others read, of a file that has been understood."""
+    told = settings_of(data, "")
+    return tuple(name for name in TABLES if name in _ELSEWHERE and isinstance(told.get(name), (dict, list)))
 
 
 def _named(path: Path) -> bytes:

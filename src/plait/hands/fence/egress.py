@@ -34,6 +34,10 @@ _AT_A_TIME: Final = 64
 _PIECE_BYTES: Final = 64 * 1024
 _GO_AHEAD: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+_WHY: Final = {
+    "403": "the sandbox lets nothing out there",
+    "502": "the sandbox lets this out, but the host could not be reached",
+}
 
 
 class Egress:
@@ -141,7 +145,7 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
 
 
 def _answer(status: str) -> bytes:
-    text = f"plait: the sandbox lets nothing out there ({status})\n".encode()
+    text = f"plait: {_WHY.get(status[:3], 'the way out of the sandbox takes no such request')} ({status})\n".encode()
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text
 
 

@@ -277,6 +277,30 @@ def test_a_plain_request_is_the_only_one_of_its_connection() -> None:
     assert back.startswith(b"HTTP/1.1 204")
 
 
+@pytest.mark.parametrize(
+    "host, words",
+    [
+        ("evil.test", b"lets nothing out there (403 "),
+        ("allowed.test", b"lets this out, but the host could not be reached"),
+    ],
+)
+def test_a_host_that_is_down_is_not_called_forbidden(host: str, words: bytes) -> None:
+    """Who reads the refusal learns whether allowing the host would help."""
+
+    def connect(name: str, port: int) -> socket.socket:
+        raise OSError(f"{name}:{port} is not there")
+
+    proxy = Egress(Allowlist.of(["allowed.test"]), connect)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(proxy.path)
+        client.sendall(f"GET http://{host}/ HTTP/1.1\r\n\r\n".encode())
+        back = b"".join(iter(lambda: client.recv(1_000), b""))
+    proxy.close()
+
+    assert words in back
+
+
 def hello(name: str | None) -> bytes:
     """Return how TLS begins that asks for a host."""
     sent = ssl.MemoryBIO()

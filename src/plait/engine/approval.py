@@ -8,8 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
+from plait.core.errors import ConfigError
 from plait.core.messages import ToolCall
 from plait.core.strict_json import JsonInvalid
 from plait.kernel.effects import Allow, Ask, Deny
@@ -91,6 +92,9 @@ class AutoApprover:
     """Never asks anybody: what would have to be asked gets `ask_default`, with the policy `smart` a judge's opinion.
 
     Where a judge is missing, or has no opinion, `smart` denies.
+
+    Raises:
+        ConfigError: there is no such policy. Asking nobody, it would allow what a misspelt one was to deny.
     """
 
     def __init__(
@@ -101,6 +105,8 @@ class AutoApprover:
         ask_default: bool = True,
         risk_judge: Judge | None = None,
     ) -> None:
+        if policy not in (policies := get_args(Policy)):
+            raise ConfigError(f"there is no policy {policy!r}", hint=f"there are {', '.join(policies)}")
         self._policy = policy
         self._allowlist = tuple(allowlist)
         self._ask_default = ask_default

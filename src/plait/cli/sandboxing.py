@@ -103,9 +103,11 @@ def _found_no_way_in(event: named.ToolResult) -> bool:
     return event.result == refused(cannot_run(event.name)).content
 
 
-def missing_words(reason: str, *, says_yes: bool, is_asked: bool) -> str:
-    """Return the line that tells of a fence that cannot be made."""
-    if says_yes:
+def missing_words(reason: str, *, says_yes: bool, is_asked: bool, is_barred: bool = False) -> str:
+    """Return the line that tells of a fence that cannot be made; `is_barred` where the folder itself is in the way."""
+    if is_barred:
+        then = "no command runs, unless you say --sandbox off"
+    elif says_yes:
         then = "commands run without one, as --yes says"
     else:
         then = "every command is asked for" if is_asked else "none runs unless a rule or --yes allows it"

@@ -87,7 +87,7 @@ class Seat:
             return tool.category != "mcp"
         if self.late is None or not _goes_inside(tool):
             return False
-        return self.late.found() is not None
+        return self.late.found() is not None or self.late.is_barred
 
     def of(self, session_id: str) -> Seat:
         """Return the same for a session of this id."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from plait.core.errors import Refusal
 from plait.core.strict_json import JsonInvalid, dump, parse_object
 
 if TYPE_CHECKING:
@@ -50,7 +51,13 @@ class JobNames:
 
     def told(self, job: Job) -> Mapping[str, object]:
         """Return what is told of a job that is over: `made` with the names, and what they mean; nothing for none."""
-        if not os.path.exists(job.entry.path(_FILE)) or (fence := self._fence()) is None:
+        if not os.path.exists(job.entry.path(_FILE)):
+            return {}
+        try:
+            fence = self._fence()
+        except Refusal:
+            return {}
+        if fence is None:
             return {}
         from plait.hands.fence.obeyed import Watch
 

@@ -134,9 +134,17 @@ class Shell:
 
     @property
     def fence(self) -> Fence | None:
-        """What stands around a command that is started now; one that comes late is made now."""
-        options = self.options
-        return options.fence if options.late_fence is None else options.late_fence.found()
+        """What stands around a command that is started now; one that comes late is made now.
+
+        Raises `Refusal` where the workspace is in its way.
+        """
+        late = self.options.late_fence
+        if late is None:
+            return self.options.fence
+        fence = late.found()
+        if late.is_barred:
+            raise Refusal("FORBIDDEN", late.reason, hint=late.advice)
+        return fence
 
     @property
     def level(self) -> str | None:

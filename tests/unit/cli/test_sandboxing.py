@@ -138,3 +138,4 @@ def test_the_line_says_what_follows() -> None:
 
     for part, (yes, asked) in words.items():
         assert part in missing_words("none", says_yes=yes, is_asked=asked)
+        assert "no command runs" in missing_words("none", says_yes=yes, is_asked=asked, is_barred=True)

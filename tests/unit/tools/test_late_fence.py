@@ -13,6 +13,7 @@ import pytest
 from plait.hands.fence.late import LateFence
 from plait.hands.fence.policy import SandboxPolicy
 from plait.kernel.tools import Tool
+from plait.session.confining import Confinement, Seat
 from plait.tools.answer import as_answer
 from plait.tools.fenced_calls import fenced
 from plait.tools.toolbox import Toolbox, ToolboxOptions
@@ -88,3 +89,24 @@ def test_where_there_can_be_no_policy_there_is_no_fence() -> None:
     late = LateFence(None, reason="because", missing=told.append)
 
     assert (None, ["because"], "none") == (late.found(), told, late.level)
+
+
+def test_a_workspace_that_is_in_the_way_has_no_command_run(work: Path) -> None:
+    """A link that a fence cannot be closed around takes no fence away: who says yes to all gets a refusal, too."""
+    (work / ".vscode").symlink_to("/proc/1/root")
+    told: list[str] = []
+    late = LateFence(SandboxPolicy(work), missing=told.append)
+    own, box = Tool("own", "d", json.loads, sandbox=lambda _: ["/usr/bin/touch", "ran"]), box_of(late, work)
+    is_fenced = Seat(confinement=Confinement("auto", late)).is_fenced(own)
+    try:
+        said = [
+            as_answer(box.exec_shell("touch ran"))[0],
+            as_answer(box.background.nohup("touch ran"))[0],
+            as_answer(fenced(own, box.shell).fn())[0],
+        ]
+    finally:
+        box.close()
+
+    assert (True, None, True, 1) == (is_fenced, late.found(), late.is_barred, len(told))
+    assert all("around this folder" in text for text in said)
+    assert not (work / "ran").exists()

@@ -24,7 +24,7 @@ from plait.hands.fence.egress import Egress
 from plait.hands.fence.environment import fenced_environment, loaders_in
 from plait.hands.fence.ground import Ground, find_program
 from plait.hands.fence.obeyed import kept_beneath
-from plait.hands.fence.policy import SandboxPolicy, is_beneath
+from plait.hands.fence.policy import BARRED, SandboxPolicy, is_beneath
 from plait.hands.fence.repositories import Repositories
 from plait.hands.fence.seccomp import MACHINES
 from plait.hands.fence.sight import unseen
@@ -145,7 +145,8 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "", is
 
     It is tried once a process around an empty folder, or now and around its own workspace with `is_tried_in_place`.
     Places of keys and passwords are empty inside, also where the workspace holds them.
-    Raises `Refusal` where none can be made: nothing is run without one.
+    Raises `Refusal` where none can be made: nothing is run without one. Its details have `BARRED` where one could be
+    made elsewhere on this machine, and it is the workspace that is in the way.
     """
     if wrong := loaders_in(policy.environment or {}):
         raise Refusal("INVALID_INPUT", f"a sandbox's environment cannot set {', '.join(wrong)}", hint="leave it out")
@@ -167,7 +168,8 @@ def open_fence(policy: SandboxPolicy, *, binary: str = "bwrap", at: str = "", is
     if path is not None and not problem:
         return BubblewrapFence(policy, ground, path, inside, at, _way_out(policy))
     if not policy.landlock_alone:
-        raise _none(problem)
+        is_barred = is_tried_in_place and path is not None and not _problem(path, os.geteuid())
+        raise _barred(problem) if is_barred else _none(problem)
     if policy.hosts:
         raise _none(f"{problem}, and only bubblewrap's fence has a way out to some hosts")
     if ground.landlock < _LANDLOCK_MIN:
@@ -191,6 +193,12 @@ def _way_out(policy: SandboxPolicy) -> Egress | None:
         return Egress(Allowlist.of(policy.hosts)) if policy.hosts else None
     except OSError as error:
         raise _none(f"its way out cannot be made ({error})") from error
+
+
+def _barred(reason: str) -> Refusal:
+    message = f"no sandbox can be made around this folder, though elsewhere one can: {reason}"
+    hint = "take out of the folder what is in the way; the user can do without a sandbox: --sandbox off"
+    return Refusal("FORBIDDEN", message, hint=hint, details={BARRED: True})
 
 
 def _none(reason: str) -> Refusal:

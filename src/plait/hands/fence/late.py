@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from plait.core.errors import Refusal
-from plait.hands.fence.policy import SandboxPolicy
+from plait.hands.fence.policy import BARRED, SandboxPolicy
 
 if TYPE_CHECKING:
     from plait.hands.fence.fence import Fence
@@ -38,6 +38,8 @@ class LateFence:
         """Why no fence can be made; empty while that is not known, and where one was made."""
         self.advice: str = ""
         """What to do about it."""
+        self.is_barred: bool = False
+        """It is the workspace that is in the way: a repository does not take the fence away, and no command runs."""
         self.scratch: Callable[[], str | None] = lambda: None
         """Returns a directory for files that come and go, which commands may change as well."""
         self._missing = missing
@@ -54,6 +56,7 @@ class LateFence:
                 self._fence = None if self.policy is None else self._made(self.policy)
             except Refusal as refusal:
                 self.reason, self.advice = refusal.message, refusal.hint
+                self.is_barred = bool(refusal.details.get(BARRED))
             self._is_judged = True
         if self._fence is None:
             self._missing(self.reason)

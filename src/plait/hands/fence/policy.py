@@ -22,6 +22,8 @@ PROTECTED: Final = (
 """What programs outside the fence obey, inside a workspace: it stays readable, and a fenced command cannot change it.
 
 A name that does not exist yet cannot be kept from being made, except by not making the workspace writable."""
+BARRED: Final = "barred"
+"""In the details of a refusal: the workspace itself is in the way of a fence."""
 PINNED: Final = (".git", ".github")
 """Directories above a protected name: they cannot be moved away with it."""
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -249,27 +249,31 @@ def test_all_keys_spent_is_the_rate_limit_that_it_is(talk: Talk) -> None:
         assert 3 == len(server.requests)
 
 
+def _cancelling(cancel: Cancel, step: faults.Stall) -> Callable[[Request], faults.Stall]:
+    """Return a script that cancels from a thread of its own, some moments after the request has come."""
+
+    def answer(_request: Request) -> faults.Stall:
+        threading.Timer(0.2, cancel.cancel, ["shutdown"]).start()
+        return step
+
+    return answer
+
+
 def test_a_cancel_from_another_thread_interrupts(talk: Talk) -> None:
     """Whatever the request waits for, its cancel ends it with the cancel's reason."""
     cancel = Cancel()
-    with ScriptServer([faults.Stall("mid_event")]) as server:
-        timer = threading.Timer(0.1, cancel.cancel, ["shutdown"])
-        timer.start()
-        with pytest.raises(Interrupted) as interrupted:
-            talk(chat_model("any", server.url), 1, None, None, cancel)
-        timer.join()
+    script = _cancelling(cancel, faults.Stall("mid_event"))
+    with ScriptServer(script) as server, pytest.raises(Interrupted) as interrupted:
+        talk(chat_model("any", server.url), 1, None, None, cancel)
     assert "shutdown" == interrupted.value.reason
 
 
 def test_an_interrupted_answer_says_what_it_had_used(talk: Talk) -> None:
     """Where the endpoint tells at the beginning what it read, that is known however the answer ends."""
     cancel = Cancel()
-    with ScriptServer([faults.Stall("mid_event", answer="One two three.")]) as server:
-        timer = threading.Timer(0.2, cancel.cancel, ["shutdown"])
-        timer.start()
-        with pytest.raises(Interrupted) as interrupted:
-            talk(chat_model("any", server.url, wire="anthropic"), 1, None, None, cancel)
-        timer.join()
+    script = _cancelling(cancel, faults.Stall("mid_event", answer="One two three."))
+    with ScriptServer(script) as server, pytest.raises(Interrupted) as interrupted:
+        talk(chat_model("any", server.url, wire="anthropic"), 1, None, None, cancel)
     assert interrupted.value.usage is not None
     assert interrupted.value.usage.input
 

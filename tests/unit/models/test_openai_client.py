@@ -135,12 +135,14 @@ def test_an_overflow_carries_its_numbers() -> None:
 def test_a_wait_can_be_cancelled() -> None:
     """A cancel ends the wait before the next attempt."""
     cancel = Cancel()
-    with ScriptServer([faults.Status(429, headers={"Retry-After": "60"})]) as server:
-        timer = threading.Timer(0.1, cancel.cancel, ["enough"])
-        timer.start()
-        with OpenAI(base_url=server.url) as client, pytest.raises(Interrupted):
-            client.chat.completions.create(model="m", messages=HI, cancel=cancel)
-        timer.join()
+
+    def script(_request: Request) -> faults.Status:
+        threading.Timer(0.2, cancel.cancel, ["enough"]).start()
+        return faults.Status(429, headers={"Retry-After": "60"})
+
+    with ScriptServer(script) as server, OpenAI(base_url=server.url) as client, pytest.raises(Interrupted):
+        client.chat.completions.create(model="m", messages=HI, cancel=cancel)
+    assert 1 == len(server.requests)
 
 
 def test_a_key_is_in_no_text() -> None:

@@ -174,9 +174,11 @@ class RunApprover:
         if self._says_yes or self._is_answered(call, look, ""):
             return True
         # What leads to a secret place is refused by the tool itself, whoever says yes.
-        if tool.requires_approval or (tool.mutates and look.needs_leave):
+        if tool.requires_approval:
             return False
-        return not tool.runs_code or self._ground().is_fenced(tool)
+        # Nor is anybody asked where the sandbox is around everything, and refuses a change whatever is said.
+        is_free = not (tool.runs_code or (tool.mutates and look.needs_leave))
+        return is_free or self._ground().is_fenced(tool)
 
     def _is_answered(self, call: ToolCall, look: Look, why: str) -> bool:
         return self._ground().knows(_answer(call, look, why))

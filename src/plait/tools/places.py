@@ -78,9 +78,8 @@ class Places(Files):
     ) -> Places:
         """Open a workspace; `own` are plait's state and configuration, which no tool touches.
 
-        With a fence around commands, what they cannot change is not changed here either: outside the workspace only
-        where a user's yes to one call gives leave (`allowing`). With one that comes late, only the
-        paths count that its policy names.
+        With a fence around everything, what commands cannot change is not changed here either. With one that comes
+        late, only the paths count that its policy names.
 
         A workspace inside a secret place is open all the same: its user chose it. Raises `Refusal`.
         """

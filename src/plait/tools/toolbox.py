@@ -192,8 +192,14 @@ class Toolbox:
         return self._places.look(named_paths(call, tool))
 
     def allow_outside(self, call_id: str, look: Look) -> None:
-        """Let a call write where it led at the look, which is taken over; nowhere else, and at no secret place."""
-        self._allowed.let(call_id, look)
+        """Let a call write where it led at the look, which is taken over; nowhere else, and at no secret place.
+
+        Behind a fence around everything nobody's yes leads outside.
+        """
+        if self.options.fence is not None and look.place == "outside":
+            look.close()
+        else:
+            self._allowed.let(call_id, look)
 
     def keep_in(self, spool: str | os.PathLike[str], spill: str | os.PathLike[str]) -> None:
         """Have commands leave their end, and results their rest, in a session's folders; before anything has run.

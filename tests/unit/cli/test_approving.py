@@ -132,6 +132,10 @@ def test_what_runs_behind_a_fence_is_free() -> None:
     assert isinstance(subject.approve_asked(shell(), SHELL, "the rule ask Bash"), Deny)
     assert ["", "the rule ask Bash"] == [denial.wish for denial in subject.denials]
 
+    outside = Floor("outside")
+    outside.fenced |= {"write_file"}
+    assert not approver(None, floor=outside).would_ask(ToolCall.of("w", "write_file", {"path": "/x"}), WRITE)
+
 
 def test_yes_to_everything_asks_nobody() -> None:
     """With --yes each call runs."""

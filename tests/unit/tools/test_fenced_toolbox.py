@@ -13,6 +13,7 @@ import pytest
 
 from plait.core.cancel import Cancel
 from plait.core.errors import Refusal
+from plait.core.messages import ToolCall
 from plait.hands.command import Command
 from plait.hands.fence.fence import Fence, open_fence
 from plait.hands.fence.policy import SandboxPolicy
@@ -56,6 +57,18 @@ def test_jobs_and_durable_commands_are_inside(fence: Fence, tmp_path: Path) -> N
     assert f"{fence.policy.root}\n/tmp/home\n" == done["stdout"]
     assert 2 == done["stderr"].count("Read-only")
     assert "x\n" == (tmp_path / "work/build/made").read_text()
+
+
+def test_no_yes_leads_a_file_tool_out_of_the_fence(fence: Fence, tmp_path: Path) -> None:
+    """A call that somebody allowed where it leads outside is refused there, and nothing is written."""
+    box = Toolbox(fence.policy.root, ToolboxOptions(policy="inside_only", fence=fence))
+    call = ToolCall.of("c", "write_file", {"path": "../out", "content": "x"})
+    box.allow_outside("c", box.look(call))
+    said = as_answer(box.write_file("../out", "x", call=ToolContext("c", "key", Cancel())))
+    box.close()
+
+    assert "escapes working directory" in said[0]
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_programs_outside_obey_is_told_of_by_commands_and_jobs(tmp_path: Path) -> None:

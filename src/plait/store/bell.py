@@ -25,6 +25,8 @@ class Bell:
         self._work: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
         """Held while the file is rung or let go, so that nobody rings another one of the same number."""
+        self._hung = -1
+        """The file of a bell that is being taken down."""
         self._fd = self._hung_up()
 
     def ring(self, work: Callable[[], None]) -> None:
@@ -43,11 +45,16 @@ class Bell:
             fd, self._fd = self._fd, -1
         if fd < 0:
             return
+        self._hung = fd
         try:
-            self._loop.call_soon_threadsafe(self._take_down, fd)
+            self._loop.call_soon_threadsafe(self._take_down)
         except RuntimeError:
             # The loop was closed, and has forgotten its files.
-            os.close(fd)
+            self._give_back()
+
+    def __del__(self) -> None:
+        # A loop that is closed before its next round takes nothing down.
+        self._give_back()
 
     def _hung_up(self) -> int:
         """Return the number of a file whose reader is the loop, -1 where the system or the loop has no such thing."""
@@ -65,8 +72,9 @@ class Bell:
 
     def _answer(self) -> None:
         # First the file, and then the work: whoever rings in between is heard once more, and not once less.
-        if self._fd >= 0:
-            os.eventfd_read(self._fd)
+        # Another thread may be taking the bell down.
+        if (fd := self._fd) >= 0:
+            os.eventfd_read(fd)
         self._do()
 
     def _do(self) -> None:
@@ -78,7 +86,12 @@ class Bell:
                 # Ctrl-C, say, broke one off; the others are still waited for.
                 self._loop.call_soon(self._do)
 
-    def _take_down(self, fd: int) -> None:
-        self._loop.remove_reader(fd)
-        os.close(fd)
+    def _take_down(self) -> None:
+        self._loop.remove_reader(self._hung)
+        self._give_back()
         self._answer()
+
+    def _give_back(self) -> None:
+        fd, self._hung = self._hung, -1
+        if fd >= 0:
+            os.close(fd)

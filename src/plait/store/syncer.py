@@ -85,7 +85,11 @@ class Syncer:
         self._inbox, self._bells, self._pid = None, {}, os.getpid()
         inbox: _Inbox = Inbox()
         thread = threading.Thread(target=_serve, args=(inbox,), name="plait-sync", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            inbox.close()
+            raise
         self._thread = thread
         return inbox
 
@@ -112,7 +116,10 @@ class AsyncJsonlLog:
     def commit(self) -> Awaitable[None] | None:
         """Write and sync what was appended; None when there is nothing."""
         if self._flight is not None and not self._flight.done():
-            return self._after(self._flight)
+            if not self._flight.get_loop().is_closed():
+                return self._after(self._flight)
+            # Its loop ended before it heard, and nobody will ever say that it is done: its work is done here and now.
+            self._syncer.close()
         if not self._log.is_pending:
             return None
         self._flight = self._syncer.commit(self._log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from plait.core.errors import JournalError
 from plait.core.facts import TurnStart
 from plait.store.bell import Bell
 from plait.store.syncer import AsyncJsonlLog, Syncer
@@ -128,3 +130,58 @@ def test_a_broken_off_work_costs_the_next_nothing() -> None:
     bell.close()
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
+
+
+@COUNTED
+def test_a_loop_that_is_closed_at_once_keeps_no_file() -> None:
+    """A bell that is taken down when its loop makes no other round gives its file back."""
+    before, loop = open_files(), asyncio.new_event_loop()
+    bell = Bell(loop)
+    bell.close()
+    loop.close()
+    del bell, loop
+    gc.collect()
+    assert before == open_files()
+
+
+@COUNTED
+def test_no_thread_more_costs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be begun the barrier fails, and what was opened for it is given back."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> int:
+        log = opened(tmp_path).log
+        alog, before = AsyncJsonlLog(log, Syncer()), open_files()
+        alog.append((TurnStart(),))
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(JournalError):
+            alog.commit()
+        more = open_files() - before
+        log.close()
+        return more
+
+    assert 0 == asyncio.run(main())
+
+
+def test_a_journal_goes_on_in_another_loop(tmp_path: Path) -> None:
+    """A loop that ended with a barrier under way leaves nobody waiting in the next one, and nothing is lost."""
+    syncer, log = Syncer(), opened(tmp_path).log
+    alog = AsyncJsonlLog(log, syncer)
+
+    async def leave() -> None:
+        alog.append((TurnStart(),))
+        alog.commit()
+
+    async def go_on() -> int:
+        alog.append((TurnStart(),))
+        barrier = alog.commit()
+        assert barrier is not None
+        await asyncio.wait_for(barrier, 20)
+        return len(alog.take_committed())
+
+    asyncio.run(leave())
+    assert 2 == asyncio.run(go_on())
+    syncer.close()
+    log.close()

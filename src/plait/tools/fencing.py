@@ -23,6 +23,8 @@ _NETWORK: Final = re.compile(
 )
 _REFUSED: Final = re.compile(r"(?i)read-only file system|operation not permitted|permission denied|EROFS|EACCES|EPERM")
 _PATH: Final = re.compile(r"(?:^|[\s:'\"`(=])(/[^\s:'\"`,;()]+)")
+_ABSENT: Final = ("o such file", "not a git repository: ")
+"""What is said of a path that is not there; git says it in a linked worktree of the repository behind it."""
 _VISIBLE: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/tmp")
 _LOOKED_AT_CHARS: Final = 20_000
 _LINE_CHARS: Final = 500
@@ -67,7 +69,7 @@ def _was_kept_out(policy: SandboxPolicy, done: Finished) -> bool:
     if done.exit_code == _NOT_FOUND or _NETWORK.search(text) or _REFUSED.search(text):
         return True
     shown = (policy.root, *policy.read_only_outside, *_VISIBLE)
-    absent = (line[-_LINE_CHARS:] for line in text.splitlines() if "o such file" in line)
+    absent = (line[-_LINE_CHARS:] for line in text.splitlines() if any(words in line for words in _ABSENT))
     named = (path for line in absent for path in _PATH.findall(line))
     return any(not any(is_beneath(path, place) for place in shown) for path in named)
 

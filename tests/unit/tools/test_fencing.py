@@ -15,6 +15,7 @@ from plait.hands.fence.repositories import Repositories
 from plait.tools.fencing import watched
 
 ADVICE = "Ask for more."
+NO_GIT = "fatal: not a git repository (or any of the parent directories): .git"
 
 
 def note_of(work: Path, text: str, exit_code: int = 1, advice: str = ADVICE, **policy: object) -> str:
@@ -35,6 +36,7 @@ def note_of(work: Path, text: str, exit_code: int = 1, advice: str = ADVICE, **p
         "cat: /home/somebody/notes: No such file or directory",
         "FileNotFoundError: [Errno 2] No such file or directory: '/root/.cargo/env'",
         "bash: /opt/tool/bin/x: Permission denied",
+        "fatal: not a git repository: /home/somebody/main/.git/worktrees/wt",
     ],
 )
 def test_words_of_the_fence_are_recognised(text: str, tmp_path: Path) -> None:
@@ -46,7 +48,14 @@ def test_words_of_the_fence_are_recognised(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1 failed, 3 passed", "cat: notes: No such file or directory", "ls: /usr/x: No such file or directory", ""]
+    "text",
+    [
+        "1 failed, 3 passed",
+        "cat: notes: No such file or directory",
+        "ls: /usr/x: No such file or directory",
+        "",
+        NO_GIT,
+    ],
 )
 def test_other_failures_are_left_alone(text: str, tmp_path: Path) -> None:
     """What fails anywhere says nothing of a sandbox; nor does what is a success, or where nobody has advice."""

@@ -27,6 +27,7 @@ class FencedFiles:
         self._top = policy.root
         self._keeps_nested = keeps_nested
         self._kept = SecretPlaces(tuple(os.path.join(policy.root, path) for path in kept))
+        self._named = SecretPlaces(tuple(os.path.join(policy.root, path) for path in policy.read_only_inside))
         self._root = SecretPlaces((policy.root,))
         self._writable = SecretPlaces(policy.writable)
         self._shown = ", ".join(str(path) for path in policy.writable_paths)
@@ -55,9 +56,10 @@ class FencedFiles:
 
     def _check(self, pinned: Pinned) -> None:
         if self._kept.hold(pinned) or (self._keeps_nested and is_obeyed(self._top, pinned, beneath=True)):
+            why = "whoever set it up says so" if self._named.hold(pinned) else "programs outside obey what stands there"
             raise Refusal(
                 "FORBIDDEN",
-                f"{pinned.shown!r} is kept as it is in the sandbox: programs outside obey what stands there",
+                f"{pinned.shown!r} is kept as it is in the sandbox: {why}",
                 hint="leave it alone, or ask the user to change it",
                 details={"path": pinned.shown},
             )

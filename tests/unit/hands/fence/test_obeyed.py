@@ -132,9 +132,12 @@ def test_file_tools_keep_them_in_a_nested_repository_too(tmp_path: Path, path: s
     """Also where they do not exist yet; in a folder that is no repository the name means nothing."""
     (tmp_path / "sub/.git").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    place, rules = Workspace(tmp_path), FencedFiles.over(SandboxPolicy(tmp_path), str(tmp_path))
-    with pytest.raises(Refusal, match="kept as it is in the sandbox"):
+    policy = SandboxPolicy(tmp_path, read_only_paths=("vendor",))
+    place, rules = Workspace(tmp_path), FencedFiles.over(policy, str(tmp_path))
+    with pytest.raises(Refusal, match="kept as it is in the sandbox: programs outside obey"):
         rules.check(place.pin(path, "write"))
+    with pytest.raises(Refusal, match="kept as it is in the sandbox: whoever set it up says so"):
+        rules.check(place.pin("vendor/x", "write"))
     for free in (path.replace("sub", "other"), "sub/src/.vscode/tasks.json", "sub/.github/notes"):
         pinned = place.pin(free, "write")
         rules.check(pinned)

@@ -82,10 +82,10 @@ class Ground:
 def find_program(name: str, environ: Mapping[str, str], avoid: str = "") -> str | None:
     """Return the path of a program on the PATH, as the user would run it; None without one.
 
-    Relative entries and those inside `avoid` (the workspace) are passed over, links into it too: what lies there is
-    not the user's choice of program.
+    Relative entries and those inside `avoid` (the workspace), or the repository around it, are passed over, links into
+    it too: what lies there is not the user's choice of program.
     """
-    avoid = os.path.realpath(avoid) if avoid else ""
+    avoid = _whole(os.path.realpath(avoid)) if avoid else ""
     directories = [os.path.dirname(name)] if os.path.isabs(name) else environ.get("PATH", os.defpath).split(os.pathsep)
     if not os.path.isabs(name) and os.path.basename(name) != name:
         return None
@@ -96,6 +96,17 @@ def find_program(name: str, environ: Mapping[str, str], avoid: str = "") -> str 
         if not planted and os.path.isfile(real) and os.access(real, os.X_OK):
             return path
     return None
+
+
+def _whole(workspace: str) -> str:
+    """Return the repository around a workspace, itself where there is none; a home that is one is its user's own."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    around = workspace
+    while not is_beneath(home, around):
+        if os.path.lexists(os.path.join(around, ".git")):
+            return around
+        around = os.path.dirname(around)
+    return workspace
 
 
 def _hidden() -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -148,3 +148,20 @@ def test_a_planted_program_is_never_found(where: str, tmp_path: Path, monkeypatc
     assert find_program("./bwrap", {"PATH": path}, str(workspace)) is None
     assert find_program(str(planted), {}, str(workspace)) is None
     assert str(planted) == find_program("bwrap", {"PATH": str(workspace)}, str(elsewhere))
+
+
+def test_a_program_of_the_repository_is_not_found_from_a_folder_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X16: what a repository has on the PATH is planted for its folders too; a home that is a repository is no such."""
+    folder = tmp_path / "work/deep/folder"
+    for place in (folder, tmp_path / "work/.git", tmp_path / "work/bin"):
+        place.mkdir(parents=True)
+    program = tmp_path / "work/bin/bwrap"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    environ = {"PATH": str(program.parent)}
+
+    assert find_program("bwrap", environ, str(folder)) is None
+    monkeypatch.setenv("HOME", str(tmp_path / "work"))
+    assert str(program) == find_program("bwrap", environ, str(folder))

@@ -86,7 +86,9 @@ def _words(mark: TurnMark) -> str:
 def _lines(told: Rewound, is_dry: bool) -> Iterator[str]:
     where = f'after turn {told.turn}: "{one_line(told.question, _WORDS_CHARS)}"' if told.turn else "at its beginning"
     verb = "would be" if is_dry else "is"
-    yield f"{told.session_id} {verb} {where}; {told.messages_removed} messages taken back"
+    removed = told.messages_removed
+    # Forward, to a turn that was taken back before, there are more of them.
+    yield f"{told.session_id} {verb} {where}; {abs(removed)} messages {'taken back' if removed >= 0 else 'put back'}"
     for file in told.files:
         yield f"  {one_line(file.path, _WORDS_CHARS)}: {_outcome(file)}"
     for call in told.not_undone:

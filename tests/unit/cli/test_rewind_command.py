@@ -61,6 +61,8 @@ def test_a_session_is_taken_back_in_its_own_folder(work: Path, capfd: pytest.Cap
     assert "4 messages taken back" in out
     assert 0 == run_command_line(["sessions", "show", "mine"])
     assert "Second." not in capfd.readouterr().out
+    code, out, _ = rewind(capfd, "mine", "--to", "2")
+    assert (0, True) == (code, 'after turn 2: "' in out and "4 messages put back" in out)
 
 
 def test_what_stays_is_said(work: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from plait.core.values import dataclass
 from plait.hands.fence.policy import is_beneath
+from plait.hands.planted import repository_around
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/gnu/store")
 _SECRET: Final = (
@@ -85,7 +86,7 @@ def find_program(name: str, environ: Mapping[str, str], avoid: str = "") -> str 
     Relative entries and those inside `avoid` (the workspace), or the repository around it, are passed over, links into
     it too: what lies there is not the user's choice of program.
     """
-    avoid = _whole(os.path.realpath(avoid)) if avoid else ""
+    avoid = repository_around(avoid) if avoid else ""
     directories = [os.path.dirname(name)] if os.path.isabs(name) else environ.get("PATH", os.defpath).split(os.pathsep)
     if not os.path.isabs(name) and os.path.basename(name) != name:
         return None
@@ -96,17 +97,6 @@ def find_program(name: str, environ: Mapping[str, str], avoid: str = "") -> str 
         if not planted and os.path.isfile(real) and os.access(real, os.X_OK):
             return path
     return None
-
-
-def _whole(workspace: str) -> str:
-    """Return the repository around a workspace, itself where there is none; a home that is one is its user's own."""
-    home = os.path.realpath(os.path.expanduser("~"))
-    around = workspace
-    while not is_beneath(home, around):
-        if os.path.lexists(os.path.join(around, ".git")):
-            return around
-        around = os.path.dirname(around)
-    return workspace
 
 
 def _hidden() -> tuple[tuple[str, ...], tuple[str, ...]]:

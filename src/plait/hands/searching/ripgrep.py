@@ -14,6 +14,7 @@ from plait.core.errors import Refusal
 from plait.core.values import dataclass
 from plait.hands.capture import CaptureLimits
 from plait.hands.command import Command, Finished, RunOptions
+from plait.hands.planted import repository_around
 from plait.hands.process import run
 from plait.hands.searching.patterns import SearchPattern
 from plait.hands.searching.python_search import SearchStopped
@@ -45,9 +46,10 @@ class Ripgrep:
     def find(cls, search_path: str, avoid: str = "") -> Ripgrep | None:
         """Look for `rg` on a PATH and run it once; None without one.
 
-        Relative entries of the PATH and those inside `avoid` (the workspace) are passed over: what lies there is
-        not the user's choice of program.
+        Relative entries of the PATH and those inside `avoid` (the workspace), or the repository around it, are passed
+        over: what lies there is not the user's choice of program.
         """
+        avoid = repository_around(avoid) if avoid else ""
         for directory in filter(os.path.isabs, search_path.split(os.pathsep)):
             executable = os.path.realpath(os.path.join(directory, "rg"))
             is_usable = os.path.isfile(executable) and os.access(executable, os.X_OK)

@@ -271,7 +271,10 @@ def test_a_planted_ripgrep_is_never_run(ground: Ground, ripgrep: Ripgrep, monkey
     (ground.outside / "rg").chmod(0o755)
     monkeypatch.chdir(ground.root / "bin")
     path = os.pathsep.join([str(ground.root / "bin"), ".", "", str(ground.outside), os.environ["PATH"]])
+    (ground.root / ".git").mkdir()
+    (ground.root / "folder").mkdir()
     assert ripgrep == Ripgrep.find(path, avoid=str(ground.root))
+    assert ripgrep == Ripgrep.find(path, avoid=str(ground.root / "folder"))
     assert not (ground.root / "ran").exists()
 
 

@@ -60,3 +60,19 @@ def test_what_is_no_plain_table_is_left_alone(kind: str) -> None:
         pass
 
     assert [] == cases_of(test)
+
+
+def test_a_test_that_would_do_nothing_when_called_is_no_table_of_passes() -> None:
+    """Coroutines and generators are left to pytest, and a list of names takes rows, as it does there."""
+
+    @pytest.mark.parametrize("one", [1])
+    async def waits(one: int) -> None:
+        pass
+
+    names = ["one"]
+
+    @pytest.mark.parametrize(names, [(1,), (2,)])
+    def listed(one: int) -> None:
+        pass
+
+    assert ([], [{"one": 1}, {"one": 2}]) == (cases_of(waits), cases_of(listed))

@@ -75,6 +75,8 @@ def cases_of(test: Callable[..., object]) -> list[Case]:
     tables = [list(_rows(mark)) for mark in marks if _is_plain(mark)]
     if not marks or len(tables) < len(marks) or getattr(test, "is_hypothesis_test", False):
         return []
+    if inspect.iscoroutinefunction(test) or inspect.isgeneratorfunction(test):
+        return []  # called, they would do nothing: pytest says so
     cases = [dict(itertools.chain(*(row.items() for row in rows))) for rows in itertools.product(*reversed(tables))]
     parameters = inspect.signature(test).parameters.values()
     needed = {each.name for each in parameters if each.default is inspect.Parameter.empty}
@@ -93,8 +95,9 @@ def _is_plain(mark: pytest.Mark) -> bool:
 
 def _rows(mark: pytest.Mark) -> Iterator[Case]:
     names, rows = mark.args
+    is_bare = isinstance(names, str) and "," not in names
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",")]
     for row in rows:
-        values = row.values if isinstance(row, _PARAMETER_SET) else row if len(names) > 1 else (row,)
+        values = row.values if isinstance(row, _PARAMETER_SET) else (row,) if is_bare else row
         yield dict(zip(names, values, strict=True))

@@ -125,17 +125,19 @@ def try_on_past(rules: Path, *, names: Sequence[str], everywhere: bool, as_json:
 
 @permissions.command()
 @click.argument("rule")
-@click.option("--allow", "action", flag_value="allow", help="Run such calls without asking.")
-@click.option("--ask", "action", flag_value="ask", help="Ask about such calls.")
-@click.option("--deny", "action", flag_value="deny", help="Never run such calls.")
+@click.option("--allow", is_flag=True, help="Run such calls without asking.")
+@click.option("--ask", is_flag=True, help="Ask about such calls.")
+@click.option("--deny", is_flag=True, help="Never run such calls.")
 @_as_json
-def add(rule: str, *, action: str | None, as_json: bool) -> int:
+def add(rule: str, *, as_json: bool, **actions: bool) -> int:
     """Write a RULE, such as "Bash(git status)", into your own plait.toml; what stands there stays as it is."""
     from plait.config.rule_lines import add_rule
     from plait.engine.permissions.rule import parse_rule
 
-    if action is None:
-        raise click.UsageError("say what the rule is to do: --allow, --ask or --deny")
+    said = [name for name, is_said in actions.items() if is_said]
+    if len(said) != 1:
+        raise click.UsageError("say what the rule is to do: one of --allow, --ask and --deny")
+    action = said[0]
     parsed = parse_rule(rule, action, f"--{action}")  # type: ignore[arg-type]
     path = user_settings(os.environ)
     _rules_in(path, may_miss=True)

@@ -173,7 +173,7 @@ def test_a_rule_is_added_to_the_users_own_file(
     assert "stands already in" in plait(capsys, "add", "Bash(git log:*)", "--allow")[1]
     wanted = "# my settings\n[permissions]\nallow = [\n  'Bash(ls)', # look\n  \"Bash(git log:*)\",\n]\n"
     assert wanted == path.read_text()
-    for words in (["Bash(", "--deny"], ["Bash(ls)"], ["Bash(ls; rm x)", "--allow"]):
+    for words in (["Bash(", "--deny"], ["Bash(x)"], ["Bash(x)", "--deny", "--allow"], ["Bash(ls; rm x)", "--allow"]):
         code, _, err = plait(capsys, "add", *words)
         assert (2, True) == (code, bool(err))
     assert wanted == path.read_text()

@@ -87,6 +87,7 @@ def test_a_fault_is_told_with_its_place_before_anything_begins(own: Path, tmp_pa
         (("run", "go"), {"PLAIT_PROFILE": "saf"}, "PLAIT_PROFILE: no profile is called 'saf'"),
         (("run", "go", "--config", "none.toml"), {}, "none.toml"),
         (("run", "go"), {"PLAIT_SANDBOX": "on"}, "where `plait run` runs commands says a table [sandbox]"),
+        (("config", "show"), {"PLAIT_AWARENESS": "smell"}, "PLAIT_AWARENESS: 'awareness' names 'smell'"),
         (("run", "go"), {"PLAIT_AWARENESS": "smell"}, "PLAIT_AWARENESS: 'awareness' names 'smell'"),
     ):
         ran = plait(*command, cwd=work, env=environment(**env))

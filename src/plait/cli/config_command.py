@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from plait.cli.configured import senses_of
 from plait.cli.escapes import visible
 from plait.cli.exits import Exit
 from plait.cli.folder import inside
@@ -45,6 +46,8 @@ def show(directory: str, *, file: str | None, origin: bool, shows_all: bool, as_
     """
     with inside(directory):
         found = configuration(".", os.environ, file=file)
+    if (awareness := found.found.settings.get("awareness")) is not None:
+        senses_of(awareness)
     if as_json:
         print(json.dumps(_told(found, shows_all)))
         return Exit.COMPLETED

@@ -117,10 +117,11 @@ def fields_of(settings: Settings) -> dict[str, Any]:
     limits |= {"session": session} if session else {}
     fields |= {"limits": limits} if limits else {}
     awareness = settings.settings.get("awareness")
-    return fields if awareness is None else {**fields, **_senses(awareness)}
+    return fields if awareness is None else {**fields, **senses_of(awareness)}
 
 
-def _senses(awareness: Setting) -> dict[str, bool]:
+def senses_of(awareness: Setting) -> dict[str, bool]:
+    """Return which senses a setting has on, by the keywords of sessions; raise `ConfigError` for what is none."""
     from plait.context.senses import NAMES  # most configurations leave them on
 
     wanted = [] if awareness.value == "off" else [name.lower() for name in awareness.value]

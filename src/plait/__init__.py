@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from plait.engine.kernel_face import ToolRegistry, ToolSpec, build_runtime
     from plait.engine.kernel_files import resolve_config
     from plait.engine.limits import Limits, SessionLimits
-    from plait.engine.profile import Profile, load_profile
+    from plait.engine.profile import Profile
+    from plait.engine.profile_files import load_profile
     from plait.engine.result import RunResult
     from plait.engine.risk_judge import RiskJudge
     from plait.engine.spec import load_specification, validate_schema
@@ -205,7 +206,8 @@ _HOMES: "Mapping[str, str]" = {
         ("plait.core.usage", "Usage"),
         ("plait.engine.agent", "Agent"),
         ("plait.engine.kernel_files", "resolve_config"),
-        ("plait.engine.profile", "Profile load_profile"),
+        ("plait.engine.profile", "Profile"),
+        ("plait.engine.profile_files", "load_profile"),
         ("plait.engine.approval", "Approver AutoApprover decide"),
         ("plait.engine.budget", "Budget"),
         ("plait.engine.budget_guard", "BudgetGuard"),

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from plait.config.layers import Setting, Settings, strange_variables, with_model
 from plait.core.errors import ConfigError
 from plait.engine.configuration import Configuration, configuration
-from plait.engine.profile import Profile, profile_of
+from plait.engine.profile import Profile
+from plait.engine.profile_files import profile_of
 
 if TYPE_CHECKING:
     from plait.cli.run_options import RunOptions

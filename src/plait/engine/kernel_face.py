@@ -27,7 +27,7 @@ from plait.engine.kernel_config import Config
 from plait.engine.kernel_sandbox import closed_with, fenced_options, in_sandbox, sandbox_of
 from plait.engine.limits import Limits
 from plait.engine.masking import keys_of
-from plait.engine.profile import profile_of
+from plait.engine.profile_files import profile_of
 from plait.engine.telemetry import JsonlTelemetry, NullTelemetry
 from plait.engine.validation import compile_schema
 from plait.kernel.ports import Model

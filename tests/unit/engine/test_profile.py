@@ -13,7 +13,8 @@ from plait.core.messages import ToolCall
 from plait.engine.agent import Agent
 from plait.engine.kernel_config import Config
 from plait.engine.kernel_face import build_runtime
-from plait.engine.profile import Profile, load_profile, profile_of
+from plait.engine.profile import Profile
+from plait.engine.profile_files import load_profile, profile_of
 from plait.engine.trusting import trust_store
 from plait.kernel.tools import Tool, ToolTable
 from plait.testing import Call, ScriptedModel

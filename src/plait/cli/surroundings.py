@@ -30,6 +30,7 @@ _OTHERS_INSIDE: Final = ("/tmp", "/var/tmp", "/dev", "/proc", "/run", "/sys")
 """Places that are others inside."""
 _HOMES: Final = ("/home", "/root", "/Users")
 """Of somebody else's home only what is on the PATH itself."""
+_POINTER_CHARS_MAX: Final = 8_192
 _SEEN_ANYWAY: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 
 
@@ -40,7 +41,7 @@ def readable_around(cwd: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     secret = tuple(map(os.path.realpath, (*own_places(environ), *SecretPlaces.usual(home).places)))
     closed = (home, *secret, *_OTHERS_INSIDE)
     found: dict[str, None] = {}
-    for path in (project, *_programs(home, project, environ)):
+    for path in (project, *_linked(project), *_programs(home, project, environ)):
         is_known = any(is_beneath(path, place) for place in (cwd, *_SEEN_ANYWAY, *found))
         is_closed = any(is_beneath(place, path) for place in closed) or any(is_beneath(path, each) for each in secret)
         if not is_known and not is_closed and os.path.isdir(path):
@@ -58,6 +59,30 @@ def variables_around() -> dict[str, str]:
 def own_places(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return where plait's own state and configuration are."""
     return os.path.realpath(state_home(environ)), os.path.realpath(config_home(environ))
+
+
+def _linked(project: str) -> Iterator[str]:
+    """Yield the repository of a linked worktree, if it knows it: what the worktree itself says could be anything."""
+    kind, _, place = _pointer(os.path.join(project, ".git")).partition(": ")
+    if kind != "gitdir":
+        return
+    own = os.path.realpath(os.path.join(project, place))
+    worktrees, back = os.path.dirname(own), _pointer(os.path.join(own, "gitdir"))
+    repository, name = os.path.split(worktrees)
+    is_known = bool(back) and os.path.realpath(os.path.join(own, back)) == os.path.join(project, ".git")
+    if is_known and name == "worktrees" and os.path.isdir(os.path.join(repository, "objects")):
+        yield repository
+
+
+def _pointer(path: str) -> str:
+    """Return the line of a file by which git finds another place; empty where there is none."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(_POINTER_CHARS_MAX).rstrip("\n").replace("\0", "")
+    except OSError:
+        return ""
 
 
 def _programs(home: str, project: str, environ: Mapping[str, str]) -> Iterator[str]:

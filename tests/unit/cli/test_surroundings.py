@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from plait.cli.surroundings import readable_around, variables_around
+
+_COMMIT: Final = ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "first")
 
 
 @pytest.fixture
@@ -49,6 +53,27 @@ def test_a_repository_is_seen_from_its_folders(home: Path, tmp_path: Path) -> No
 
     assert (str(tmp_path / "work"),) == readable_around(docs, {"HOME": str(home), "PATH": ""})
     assert () == readable_around(docs, {"HOME": str(home), "PLAIT_HOME": str(tmp_path / "work/state")})
+
+
+def test_a_linked_worktree_sees_a_repository_that_knows_it(home: Path, tmp_path: Path) -> None:
+    """Not what a folder merely says is its repository, were it laid out like one."""
+    environ = {"HOME": str(home), "PATH": ""}
+    main, tree, forged = tmp_path / "main", tmp_path / "tree", tmp_path / "forged"
+    for command in (["init", "-q", str(main)], ["-C", str(main), *_COMMIT], ["-C", str(main), "worktree", "add", tree]):
+        subprocess.run(["git", *command], check=True, capture_output=True)
+    forged.mkdir()
+    (forged / ".git").write_text((tree / ".git").read_text())
+
+    assert (str(main / ".git"),) == readable_around(str(tree), environ)
+    assert () == readable_around(str(forged), environ)
+    for place in ("no\0where", str(home), str(forged / ".git"), ""):
+        (forged / ".git").write_text(f"gitdir: {place}\n")
+        assert () == readable_around(str(forged), environ)
+    (forged / "worktrees/x").mkdir(parents=True)
+    (forged / "worktrees/x/gitdir").write_text(f"{forged}/.git\n")
+    (forged / "worktrees/x/commondir").write_text(f"{home}\n")
+    (forged / ".git").write_text(f"gitdir: {forged}/worktrees/x\n")
+    assert () == readable_around(str(forged), environ)
 
 
 def test_a_repository_does_not_say_what_of_the_home_is_seen(home: Path, tmp_path: Path) -> None:

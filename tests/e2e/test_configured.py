@@ -44,6 +44,7 @@ def test_what_is_written_shown_and_obeyed(own: Path, tmp_path: Path) -> None:
 
         assert 0 == plait("trust", "--yes", cwd=work).code
         env = environment(PLAIT_MODEL="small", PLAIT_AWARENESS="off", PLAIT_MODLE="x", PLAIT_ENDPOINT=server.url)
+        env["PLAIT_APPROVAL_POLICY"] = "deny_mutations"
         ran = plait("run", "go", cwd=work, env=env)
         body = server.requests[1].json
         assert (0, "small", 9) == (ran.code, body["model"], body["max_tokens"])
@@ -51,6 +52,7 @@ def test_what_is_written_shown_and_obeyed(own: Path, tmp_path: Path) -> None:
         assert "go" == body["messages"][1]["content"]
         assert "(as PLAIT_ENDPOINT says)" in ran.err
         assert "PLAIT_MODLE is no setting; did you mean PLAIT_MODEL?" in ran.err
+        assert "PLAIT_APPROVAL_POLICY: for build_runtime only" in ran.err
 
         ran = plait("run", "go", "-m", "mine", "--endpoint", server.url, cwd=work)
         assert ("mine", 0) == (server.requests[2].json["model"], len(other.requests))

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from plait.config.keys import KEYS
 from plait.config.layers import Setting, Settings, strange_variables, with_model
 from plait.core.errors import ConfigError
 from plait.engine.configuration import Configuration, configuration
@@ -47,6 +48,7 @@ def configured(options: RunOptions, *, goes_on: bool) -> RunOptions:
     profile = _profile(options, found, goes_on=goes_on)
     settings, address = _address(options, found.found, profile, goes_on=goes_on)
     notices = [found.notice] if found.notice else []
+    notices += _unused(found.found)
     notices += [f"{name} is no setting; did you mean {meant}?" for name, meant in strange_variables(os.environ)]
 
     def said(name: str, own: Any) -> Any:
@@ -69,6 +71,12 @@ def configured(options: RunOptions, *, goes_on: bool) -> RunOptions:
         fields=fields_of(settings),
         notices=tuple(notices),
     )
+
+
+def _unused(settings: Settings) -> list[str]:
+    """Return a line about settings that are for `build_runtime`: somebody may count on what they forbid."""
+    places = [setting.origin for name, setting in settings.settings.items() if KEYS[name].use == "runtime"]
+    return [f"{', '.join(places)}: for build_runtime only, and not for this run (plait config show)"] if places else []
 
 
 def _profile(options: RunOptions, found: Configuration, *, goes_on: bool) -> Profile | None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 3_600.0
 _UNMADE: Final = re.compile(r"bwrap: [^\n]*\n\[exit code 1\]")
 """All there is of a command around which no fence could be made after all: it is bubblewrap's own line."""
+_ELSEWHERE: Final = "work in a folder of it"
+"""What to do in a home, which a policy is never made for."""
 ADVICE: Final = "The user can allow more: --sandbox-network HOST, [sandbox] in plait.toml, or --sandbox off"
 
 
@@ -50,6 +52,8 @@ def confinement_for(
     table = None if options.is_show else _table_here(options.config, os.getcwd(), tell)
     mode = options.sandbox or (table and table.mode) or "auto"
     if mode == "off":
+        if options.sandbox_network:
+            raise ConfigError("--sandbox-network needs a sandbox, and there is none", hint="leave --sandbox off out")
         return Confinement("off")
     cwd = os.path.realpath(os.getcwd())
     reason = _whole_home(cwd)
@@ -58,7 +62,7 @@ def confinement_for(
         return Confinement("auto", LateFence(policy, reason=reason, missing=missing), ADVICE)
     late = LateFence(policy, reason=reason)
     if late.found() is None:
-        hint = f"{late.advice or 'work in a folder of it'}, or do without: --sandbox auto"
+        hint = f"{late.advice or _ELSEWHERE}, or do without: --sandbox auto"
         raise ConfigError(f"--sandbox on: {late.reason}", hint=hint)
     return Confinement("on", late, ADVICE)
 
@@ -103,15 +107,15 @@ def _found_no_way_in(event: named.ToolResult) -> bool:
     return event.result == refused(cannot_run(event.name)).content
 
 
-def missing_words(reason: str, *, says_yes: bool, is_asked: bool, is_barred: bool = False) -> str:
-    """Return the line that tells of a fence that cannot be made; `is_barred` where the folder itself is in the way."""
-    if is_barred:
+def missing_words(late: LateFence, reason: str, *, says_yes: bool, is_asked: bool) -> str:
+    """Return the line that tells of a fence that cannot be made, what follows from it, and what to do."""
+    if late.is_barred:
         then = "no command runs, unless you say --sandbox off"
     elif says_yes:
         then = "commands run without one, as --yes says"
     else:
         then = "every command is asked for" if is_asked else "none runs unless a rule or --yes allows it"
-    return f"plait: {reason}; {then} (plait doctor sandbox)"
+    return f"plait: {reason}; {then} ({_ELSEWHERE if late.policy is None else 'plait doctor sandbox'})"
 
 
 def _table_here(config: str | None, cwd: str, tell: Callable[[str], object]) -> SandboxTable | None:

@@ -84,8 +84,8 @@ def carry_out(work: Work) -> Outcome:
     person = Terminal() if Terminal.is_there() and not work.options.yes else None
 
     def unfenced(reason: str) -> None:
-        is_barred = confinement.late is not None and confinement.late.is_barred
-        words = missing_words(reason, says_yes=options.yes, is_asked=person is not None, is_barred=is_barred)
+        assert confinement.late is not None, "it was asked for a fence"
+        words = missing_words(confinement.late, reason, says_yes=options.yes, is_asked=person is not None)
         work.screen.warn(words)
 
     confinement = confinement_for(options, unfenced, work.screen.warn)

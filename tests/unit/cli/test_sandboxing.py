@@ -12,6 +12,7 @@ from plait.cli.sandboxing import confinement_for, missing_words, outcome_of
 from plait.config.repository_parts import parts_of
 from plait.core.errors import ConfigError
 from plait.engine.trusting import trust_store
+from plait.hands.fence.late import LateFence
 from plait.hands.fence.policy import SandboxPolicy
 from plait.session.confining import Confinement
 
@@ -127,6 +128,8 @@ def test_what_no_sandbox_can_have_is_an_error(file: str, hosts: tuple[str, ...],
         found(sandbox_network=hosts)
 
     assert text in caught.value.message
+    with pytest.raises(ConfigError, match="needs a sandbox"):
+        found(sandbox="off", sandbox_network=("example.org",))
     (work / "empty.toml").touch()
     own = policy_of(found(config="empty.toml"))
     assert ((str(work),), ()) == (own.writable, own.hosts)
@@ -137,5 +140,9 @@ def test_the_line_says_what_follows() -> None:
     words = {"as --yes says": (True, False), "is asked for": (False, True), "or --yes allows it": (False, False)}
 
     for part, (yes, asked) in words.items():
-        assert part in missing_words("none", says_yes=yes, is_asked=asked)
-        assert "no command runs" in missing_words("none", says_yes=yes, is_asked=asked, is_barred=True)
+        late = LateFence(SandboxPolicy("."))
+        assert part in missing_words(late, "none", says_yes=yes, is_asked=asked)
+        assert "plait doctor" in missing_words(late, "none", says_yes=yes, is_asked=asked)
+        assert "a folder of it" in missing_words(LateFence(None), "none", says_yes=yes, is_asked=asked)
+        late.is_barred = True
+        assert "no command runs" in missing_words(late, "none", says_yes=yes, is_asked=asked)

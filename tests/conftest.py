@@ -7,6 +7,7 @@ import gc
 import ipaddress
 import itertools
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -70,11 +71,19 @@ def _guard_network(event: str, args: tuple[object, ...]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start guarding the network; an audit hook stays for the life of the process."""
     sys.addaudithook(_guard_network)
+    _hear_signals()
     if "PROVE_PART" not in os.environ:  # a campaign takes as long as it takes, and its runner watches it
         config.pluginmanager.register(_Watch())
     if is_wanted(config):
         config.pluginmanager.register(Grouping(lambda: own_home(Path(os.environ["HOME"]).parent)))
     config.addinivalue_line("markers", "campaign: a test whose size `make prove` sets; whatever uses `campaign` is one")
+
+
+def _hear_signals() -> None:
+    """Hear Ctrl-C and a hang-up again, which whatever a script starts in the background is born without hearing."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 class _Watch:

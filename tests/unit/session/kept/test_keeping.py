@@ -83,7 +83,7 @@ def test_a_damaged_journal_is_not_opened() -> None:
         with pytest.raises(JournalCorrupt, match="record 4") as caught:
             opened(session_id="s")
 
-    assert "salvage" in caught.value.hint
+    assert "plait sessions repair" in caught.value.hint
     assert data.replace(b"One.", b"One,", 1) == place("s").journal.read_bytes()
 
 

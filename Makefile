@@ -18,6 +18,8 @@ checked  := src tests tools $(wildcard bench)
 resolve  := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 MAKEFLAGS += --no-print-directory
+# Many tests wait: for a process to end, for a limit to pass. Two for a processor keep it busy.
+workers := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 npm_servers := $(addprefix @modelcontextprotocol/server-,everything filesystem memory)
 
 # Who forbids bytecode has every process of a suite compile plait and its tests anew: three times the work.
@@ -32,7 +34,7 @@ demo: $(ready)
 	@$(VENV)/bin/plait demo
 
 test: $(ready)
-	@$(python) -m pytest -n 2 --dist worksteal
+	@$(python) -m pytest -n $(workers) --dist worksteal
 
 lint: $(ready)
 	@$(python) -m ruff check $(checked)

@@ -77,9 +77,9 @@ LINES = [
 
 def ruled(line: str, *, tool: str = "exec_shell", **rules: list[str]) -> str | None:
     """Return what rules say of a line."""
-    permissions = Permissions(rules_of(rules, "test"), "/work")
+    permissions = Permissions(rules_of(rules, "test"), "/srv")
     call = ToolCall.of("c", tool, {"command": line})
-    return permissions.judge(subject_of(call, Tool(tool, "", lambda: None), "/work")).action
+    return permissions.judge(subject_of(call, Tool(tool, "", lambda: None), "/srv")).action
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -269,7 +269,7 @@ def test_rules_for_reading_and_changing_cover_the_tools_that_do_it() -> None:
 @pytest.mark.parametrize(
     "rule, is_about",
     [
-        *((rule, True) for rule in ("deny Read(.env)", "ask Edit(/src/**)", "deny Edit", "deny Read(//work/*.pem)")),
+        *((rule, True) for rule in ("deny Read(.env)", "ask Edit(/src/**)", "deny Edit", "deny Read(//srv/*.pem)")),
         *((rule, True) for rule in ("deny Read(//**/x)", "deny Read(~/**)", "deny Read(../*)")),
         *((rule, False) for rule in ("allow Read(.env)", "deny Bash(cat .env)", "deny Read(//etc/**)", "deny Bash")),
         *((rule, False) for rule in ("deny Read(~/.ssh)", "deny WebFetch(domain:x.org)", "deny mcp__files")),
@@ -278,10 +278,10 @@ def test_rules_for_reading_and_changing_cover_the_tools_that_do_it() -> None:
 def test_a_rule_about_files_that_a_command_could_get_around_is_found(rule: str, is_about: bool) -> None:
     """One that forbids or asks, and may mean something in the folder; the folder is in the home here."""
     action, _, text = rule.partition(" ")
-    rules = Permissions(tuple(rules_of({action: [text]}, "here")), root="/work/home/project", home="/work/home")
-    elsewhere = Permissions(rules.rules, root="/work", home="/home/me")
+    rules = Permissions(tuple(rules_of({action: [text]}, "here")), root="/srv/home/project", home="/srv/home")
+    elsewhere = Permissions(rules.rules, root="/srv", home="/home/me")
 
-    assert is_about == bool((elsewhere if "work" in rule else rules).about_files())
+    assert is_about == bool((elsewhere if "//srv" in rule else rules).about_files())
 
 
 def test_a_patch_is_allowed_only_when_all_its_files_are() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -157,13 +157,15 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def nearest(name: str, known: tuple[str, ...] = ()) -> str:
-    """Return what is said to somebody who misspelt a name."""
+def nearest(
+    name: str, known: Iterable[str] = (), *, otherwise: str = "`plait config show --all` lists the settings"
+) -> str:
+    """Return what is said to somebody who misspelt a name; `otherwise` where none is near."""
     import difflib  # most names are right
 
-    names = known or (*KEYS, *OLDER, *TABLES)
+    names = tuple(known) or (*KEYS, *OLDER, *TABLES)
     close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else "`plait config show --all` lists the settings"
+    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 def key_of(name: str) -> Key | None:

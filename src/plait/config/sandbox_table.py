@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from plait.config.keys import nearest
 from plait.config.settings import settings_in
 from plait.core.errors import ConfigError
 from plait.core.values import dataclass
@@ -103,12 +104,9 @@ def table_in(path: Path) -> SandboxTable | None:
         raise ConfigError(f"{TABLE!r} in {str(path)!r} is no table", hint=f"write [{TABLE}] above it")
     for name in told:
         if name not in _READERS:
-            import difflib
-
-            near = difflib.get_close_matches(str(name), _READERS, n=1)
             raise ConfigError(
                 f"{_place(path, name)}: [{TABLE}] knows no {name!r}",
-                hint=f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(_READERS)}",
+                hint=nearest(str(name), _READERS, otherwise=f"it knows {', '.join(_READERS)}"),
             )
     read: dict[str, Any] = {}
     for name, value in told.items():
@@ -123,10 +121,7 @@ def _mode(value: object) -> Mode:
     for mode in MODES:
         if value == mode:
             return mode
-    import difflib
-
-    near = difflib.get_close_matches(str(value), MODES, n=1)
-    raise ValueError(f"did you mean {near[0]!r}?" if near else "it is 'auto', 'on' or 'off'")
+    raise ValueError(nearest(str(value), MODES, otherwise="it is 'auto', 'on' or 'off'"))
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -52,10 +52,8 @@ def profile_of(
     waiting = _project(cwd) / f"{name}.toml"
     if _NAME.fullmatch(name) and os.path.lexists(waiting):
         raise ConfigError(f"the profile {str(waiting)!r} is not trusted", hint="look at it: plait trust")
-    near = nearest(name, names)
-    raise ConfigError(
-        f"no profile is called {name!r}", hint=near if near.startswith("did") else f"there are {', '.join(names)}"
-    )
+    hint = nearest(name, names, otherwise=f"there are {', '.join(names)}")
+    raise ConfigError(f"no profile is called {name!r}", hint=hint)
 
 
 def known_profiles(folders: Iterable[Path]) -> list[str]:
